@@ -51,14 +51,14 @@ run: $(VENV)/installed
 stack: $(VENV)/installed
 	@exec etc/stack/run.sh $(ARGS)
 
-# Property tests try a tenth of their examples here, an eighth in make test.
+# Property tests try a sixteenth of their examples here and in make test.
 check: TESTS = FAKEDEV_HYPOTHESIS_PROFILE=fast $(PYTEST) -m "not real and not slow and not long"
 check: $(VENV)/installed-for-tests
 	$(lint_types_and_tests)
 
 # Tests of real programs wait most of their time: there is work for two processes on each core.
 test: WORKERS = $$(( 2 * $(CORES) ))
-test: TESTS = FAKEDEV_HYPOTHESIS_PROFILE=usual $(PYTEST) -m "not long"
+test: TESTS = FAKEDEV_HYPOTHESIS_PROFILE=fast $(PYTEST) -m "not long"
 test: $(VENV)/installed-for-tests
 	$(lint_types_and_tests)
 

@@ -12,15 +12,22 @@ from fleets import dcgm
 from results import Section, Target, ms
 
 _DEVICES = 10_000
-#: Devices, rounds, the kinds of work (none: idle), and the most that the ratio should be.
+#: Devices, rounds, the work (none: idle; a kind, every kind in turn, or a profile by name), and the most that the ratio
+#: should be.
 _SIZES = (
     (8, 1001, "", None),
     (8, 1001, "compute", Target(5)),
     (8, 1001, "every", None),
+    (8, 1001, "training", Target(6)),
+    (8, 1001, "inference", Target(6)),
+    (8, 1001, "notebook", Target(6)),
     (_DEVICES, 51, "", None),
     (_DEVICES, 51, "compute", Target(6.5)),
     (_DEVICES, 51, "every", None),
+    (_DEVICES, 51, "training", Target(5)),
+    (_DEVICES, 51, "cluster", Target(5)),
 )
+_PROFILES = ("training", "inference", "notebook", "cluster")
 
 
 def boards() -> Section:
@@ -29,18 +36,20 @@ def boards() -> Section:
         "A tick of boards",
         """
 The fleet alone, each in a separate process: H100s, idle, or each with a pod and a fluctuating workload of its own,
-plain work (compute) or every kind of work in turn; engines, traffic, clocks, power, heat, throttling, memory and
-counters. The *bare physics*, measured alternately, is the least that such boards need, in plain NumPy: a load, a
-clock that meets the power limit, power, two temperatures, memory, and the rates and counters of energy and traffic,
-without kinds of work, faults, limits of devices, ends or a journal. Processor time, which reduces the effect of other
-processes on the machine. The least of many rounds; *ratio* is that of the two.
+plain work (compute) or every kind of work in turn, or with a profile by name (training, inference, notebook; cluster
+mixes them), whose activities and requests of memory and traffic have drawn lengths; engines, traffic, clocks, power,
+heat, throttling, memory and counters. The *bare physics*, measured alternately, is the least that such boards need,
+in plain NumPy: a load, a clock that meets the power limit, power, two temperatures, memory, and the rates and
+counters of energy and traffic, without kinds of work, faults, limits of devices, ends or a journal. Processor time,
+which reduces the effect of other processes on the machine. The least of many rounds; *ratio* is that of the two.
 """,
         ["tick", "bare physics", "ratio", "for each device"],
     )
     for count, rounds, kinds, target in _SIZES:
         arguments = [sys.executable, __file__, str(count), str(rounds), kinds]
         found: dict[str, float] = json.loads(subprocess.run(arguments, check=True, stdout=subprocess.PIPE).stdout)
-        work = {"": "idle", "compute": f"{count:,} workloads", "every": f"{count:,} workloads, every kind"}[kinds]
+        words = {"": "idle", "compute": f"{count:,} workloads", "every": f"{count:,} workloads, every kind"}
+        work = words.get(kinds, f"`{kinds}`")
         section.add(
             f"{count:,} devices, {work}",
             ms(found["tick"]), ms(found["bare"]), f"{found['ratio']:.1f}", f"{found['tick'] / count * 1e9:,.0f} ns",
@@ -95,9 +104,11 @@ def _measure(count: int, rounds: int, given: str) -> dict[str, float]:
 
     text = dcgm(count).replace("{folder}", "/nowhere")
     text = "\n".join(line for line in text.splitlines() if not line.startswith("  base:"))
-    fleet = Fleet(load(None, Files(environ={}), text=text).fleet)
+    is_profile = given in _PROFILES
+    overrides = [f"fleet.pools.0.profile={given}"] if is_profile else []
+    fleet = Fleet(load(None, Files(environ={}), text=text, overrides=overrides).fleet)
     kinds = list(WORK_KINDS) if given == "every" else [given]
-    for n in range(count if given else 0):
+    for n in range(count if given and not is_profile else 0):
         fields = {
             "name": f"bench-{n}", "devices": [f"dgx-{n // 8}/{n % 8}"], "kind": kinds[n % len(kinds)],
             "profile": [[60, 10, 120], [20, 5, 60]], "repeat": 0, "pod": f"bench-{n}",

@@ -70,7 +70,7 @@ def measure(
     """
     host, _, port = address.rpartition(":")
     paths = [path.replace("{}", str(number)) for number in range(numbers)]
-    requests = cycle([f"GET {each} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode() for each in paths])
+    requests = cycle([f"GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode() for path in paths])
     all_of_them = [Connection(socket.create_connection((host, int(port))), requests) for _ in range(connections)]
     began = perf_counter()
     if interval:

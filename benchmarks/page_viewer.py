@@ -86,7 +86,7 @@ async def view(address: str, seconds: int) -> None:
             await browser.call("HeapProfiler.collectGarbage")
             await browser.call("Performance.enable")
             metrics = (await browser.call("Performance.getMetrics"))["metrics"]
-            found["heap"] = next(each["value"] for each in metrics if each["name"] == "JSHeapUsedSize")
+            found["heap"] = next(metric["value"] for metric in metrics if metric["name"] == "JSHeapUsedSize")
             found["private"] = _private_bytes(page)
             print(json.dumps(found), flush=True)
         finally:

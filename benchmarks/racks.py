@@ -71,7 +71,7 @@ fleet:
 {'      racks: nvl72' if kind == 'nvl72' else ''}
 workloads:
   listen: []
-  base: [{{name: llm, devices: all, profile: "80:10:5", metrics: {{fabric-tx: "30"}}}}]
+  base: [{{name: llm, devices: all, profile: "80:10:5", metrics: {{fabric-tx: "30%"}}}}]
 """)
     before = _resident_bytes()
     fleet = Fleet(loaded.fleet)

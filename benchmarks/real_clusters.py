@@ -348,9 +348,9 @@ def _first_nodes(
 
 def _quiet(section: Section, cluster: RealCluster, programs: list[Program]) -> None:
     for name, wait in (("nothing changes", sleep), ("nodes report every 5 minutes", cluster.beat)):
-        before, used = _written(cluster), [each.cpu_seconds() for each in programs]
+        before, used = _written(cluster), [program.cpu_seconds() for program in programs]
         wait(_QUIET_SECONDS)
-        shares = [(each.cpu_seconds() - was) / _QUIET_SECONDS for each, was in zip(programs, used, strict=True)]
+        shares = [(program.cpu_seconds() - was) / _QUIET_SECONDS for program, was in zip(programs, used, strict=True)]
         most = max(shares)
         section.add(f"{name}: CPU of a shard", f"{most:.1%} of a core", judged=most, target=Target(0.02))
         if wait is sleep:
@@ -368,7 +368,7 @@ def _churn(section: Section, cluster: RealCluster, programs: list[Program]) -> N
     removed: set[str] = set()
     shown: dict[str, float] = {}
     stop = threading.Event()
-    used = sum(each.cpu_seconds() for each in programs)
+    used = sum(program.cpu_seconds() for program in programs)
 
     def look() -> None:
         with ThreadPoolExecutor(8) as pool:
@@ -392,7 +392,7 @@ def _churn(section: Section, cluster: RealCluster, programs: list[Program]) -> N
             removed.add(name)
             cluster.pool.submit(cluster.remove_pod, name)
         sleep(0.1)
-    share = (sum(each.cpu_seconds() for each in programs) - used) / _CHURN_SECONDS
+    share = (sum(program.cpu_seconds() for program in programs) - used) / _CHURN_SECONDS
     sleep(3)
     stop.set()
     looker.join()

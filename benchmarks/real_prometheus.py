@@ -181,7 +181,7 @@ def _fill(section: Section, prometheus: Prometheus, ended: float, window: str, r
 
 
 def _both(scrapes: Sequence[_Scrape]) -> str:
-    seconds = sorted(each.seconds for each in scrapes)
+    seconds = sorted(scrape.seconds for scrape in scrapes)
     return f"{ms(seconds[len(seconds) // 2])}, {ms(seconds[len(seconds) * 99 // 100])}"
 
 

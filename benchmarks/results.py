@@ -74,7 +74,7 @@ def without_method(text: str) -> str:
     first, *others = text.strip().split("\n\n")
     sentence = re.split(r"(?<=\.)\s+(?=[A-Z*`])", first, maxsplit=1)[0]
     kept = [" ".join(sentence.split())]
-    return "\n\n".join(kept + [each for each in others if each.startswith("Measured on")])
+    return "\n\n".join(kept + [other for other in others if other.startswith("Measured on")])
 
 
 def _table_line(cells: Sequence[str]) -> str:

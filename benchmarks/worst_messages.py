@@ -1,6 +1,7 @@
 """The worst messages and events: a search for what holds the reactor longest, at each verb, path and kind of fault.
 
-``python benchmarks/worst_messages.py COUNT`` prints what it finds for a fleet of so many boards, as JSON.
+``python benchmarks/worst_messages.py COUNT [PART ...]`` prints what it finds for a fleet of so many boards, as JSON: in
+all parts, or in some of workloads, clients, backends, paths and events.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from time import thread_time
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -310,8 +312,11 @@ Shown are the ten worst of each size of the fleet; the larger one also runs {_SI
     return section
 
 
-def _search(count: int) -> list[Found]:
-    """The worst of each verb, path and event, the worst of all first."""
+def _search(count: int, parts: Sequence[str] = ()) -> list[Found]:
+    """The worst of each verb, path and event, the worst of all first.
+
+    :param parts: what is searched; all if there are none.
+    """
     from fakedev.fleet.events import StartWorkload  # noqa: PLC0415
     from fakedev.fleet.spec.workload_fields import workload_from_fields  # noqa: PLC0415
     from fakedev.fleet.verbs import WORKLOAD_VERBS  # noqa: PLC0415
@@ -326,6 +331,10 @@ def _search(count: int) -> list[Found]:
             now: float = self.rightNow + thread_time()
             return now
 
+    from fakedev.service.service import LOADED_LATER  # noqa: PLC0415
+
+    for name in LOADED_LATER:  # as a service has done soon after its start
+        import_module(name)
     keep_freed_memory()
     _, workloads, trials, _ = next(size for size in _SIZES if size[0] == count)
     with application(_CONFIGURATION.format(nodes=count // 8), reactor=Passing()) as app:
@@ -339,15 +348,16 @@ def _search(count: int) -> list[Found]:
         gc.freeze()
         gc.disable()  # as while a tick runs: a full collection is no message's fault
         search = Search(app, trials)
-        found = [
-            *search.verbs("workloads", WORKLOAD_VERBS, app.connect),
-            *search.verbs("clients", QUEUE_CLIENT_VERBS, app.client),
-            *search.verbs("backends", QUEUE_BACKEND_VERBS, app.backend),
-            *search.paths(),
-            *search.events(),
-        ]
+        searches: dict[str, Callable[[], Iterator[Found]]] = {
+            "workloads": lambda: search.verbs("workloads", WORKLOAD_VERBS, app.connect),
+            "clients": lambda: search.verbs("clients", QUEUE_CLIENT_VERBS, app.client),
+            "backends": lambda: search.verbs("backends", QUEUE_BACKEND_VERBS, app.backend),
+            "paths": search.paths,
+            "events": search.events,
+        }
+        found = [each for part in parts or searches for each in searches[part]()]
     return sorted(found, reverse=True)
 
 
 if __name__ == "__main__":
-    print(json.dumps(_search(int(sys.argv[1]))))
+    print(json.dumps(_search(int(sys.argv[1]), sys.argv[2:])))

@@ -11,3 +11,7 @@ if sys.dont_write_bytecode:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+
+# jsonschema, which checks manifests of Kubernetes, imports this if it is installed. It builds 38 grammars then, in a
+# second of processor time of each process that runs tests, for internationalized addresses, which no schema here has.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]

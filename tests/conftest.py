@@ -97,10 +97,11 @@ def default_socket_folder() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def socket_folder_of_real_programs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def socket_folder_of_real_programs(request: pytest.FixtureRequest) -> None:
     """A separate default socket folder for each test of real programs."""
     if request.node.get_closest_marker("real"):
-        monkeypatch.setenv("XDG_RUNTIME_DIR", str(request.getfixturevalue("short_folder")))
+        folder = str(request.getfixturevalue("short_folder"))
+        request.getfixturevalue("monkeypatch").setenv("XDG_RUNTIME_DIR", folder)
 
 
 @pytest_twisted.async_yield_fixture

@@ -69,7 +69,8 @@ part in it, but the time that a hypervisor takes away counts. A short run forgiv
         [memory for at, memory, _ in looks if begin <= at < begin + seconds / 6] for begin in (first, seconds * 5 / 6)
     )
     growth = (sum(last) / len(last)) / (sum(full) / len(full)) - 1
-    descriptors = looks[-1][2] - looks[0][2]
+    # A scrape or a file may be open at any one look.
+    descriptors = min(look[2] for look in looks[-5:]) - min(look[2] for look in looks[:5])
     held = [step for step in steps if step > _STEP_SECONDS]
     none = Target(0)
     section.add(

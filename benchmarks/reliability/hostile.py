@@ -77,7 +77,7 @@ its thread, in which other programs have no part. A short run judges neither.
     for title, found_by in (("pages lost", pages), ("workloads lost", lines)):
         lost = [sum(each["lost"] for each in found_by[key]) for key in (False, True)]
         section.add(title, f"{lost[0]:.0f}", f"{lost[1]:.0f}", "", "", judged=lost[1], target=Target(0))
-    unwell = sum('"status":"healthy"' not in each.replace(" ", "") for each in problems)
+    unwell = sum('"status":"healthy"' not in problem.replace(" ", "") for problem in problems)
     section.add(
         "the longest step", "", f"{longest:.0f} ms", "", "", judged=None if is_short else longest,
         target=Target(20, unit=" ms"),

@@ -256,7 +256,7 @@ def main() -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     addresses = {}
-    for kind, _, address in (each.partition("=") for each in kinds):
+    for kind, _, address in (kind.partition("=") for kind in kinds):
         host, _, port = address.rpartition(":")
         addresses[kind] = (host, int(port))
     print(json.dumps(asyncio.run(Crowd(addresses, int(count)).run())))

@@ -24,7 +24,7 @@ from fakedev.fleet.entities.state import Level, Positions
 from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.levels import HEALTH, health, health_of_boards
-from fakedev.fleet.spec.fault_kinds import OF_WHOLE_NODES
+from fakedev.fleet.spec.fault_kinds import NODE_SCOPES
 from fakedev.fleet.spec.fleet_spec import PoolSpec
 from fakedev.fleet.spec.quantities import CLOCK_BITS
 from fakedev.fleet.ticker import Ticker
@@ -82,7 +82,7 @@ class FrameSource:
             "due-seconds": state.wall_seconds,
             "speed": self._ticker.speed,
             "advance": None if advance is None else [advance.first, advance.target],
-            "trouble": self._ticker.trouble(),
+            "trouble": self._ticker.unready_reason(),
             "fleet": [None if math.isnan(value) else round(value, 4) for value in summary(level)],
             "workloads": len(fleet.workloads.by_id),
             **active_faults(fleet),
@@ -106,7 +106,7 @@ class FrameSource:
 def fleet_outline(fleet: Fleet, version: str) -> dict[str, Any]:
     """The values of the event ``fleet``, see doc/http.md: nodes and devices in the order of the arrays of frames."""
     places = {id(pool): place for place, pool in enumerate(fleet.roster.pools)}
-    divided = divided_into(fleet.roster)
+    divided, racks = divided_into(fleet.roster), fleet.compiled.relations.racks
     return {
         "version": version,
         "simulated": True,
@@ -124,6 +124,7 @@ def fleet_outline(fleet: Fleet, version: str) -> dict[str, Any]:
         ],
         "nodes": [[node.name, places[id(node.pool)]] for node in fleet.roster.shown],
         **({"divided": divided} if divided.any() else {}),
+        **({} if racks is None else {"racks": racks.layout.names}),
         **({"parts": rows} if len(fleet.roster.shown_devices) <= MAX_CARDS and (rows := _part_rows(fleet)) else {}),
     }
 
@@ -246,11 +247,11 @@ def active_faults(fleet: Fleet) -> dict[str, Any]:
 
 
 def names_of(fleet: Fleet, fault: Fault, concerned: Positions, most: int) -> str:
-    """The names of what a fault affects: of nodes, at most so many, or of devices; empty for nothing.
+    """The names of the nodes or devices that a fault affects, up to a maximum; empty for nothing.
 
     :param concerned: the devices, or some of them.
     """
-    if fault.kind.scope not in OF_WHOLE_NODES:
+    if fault.kind.scope not in NODE_SCOPES:
         return fleet.journal.names(concerned) if len(concerned) else ""
     places = np.unique(fleet.roster.node_positions(concerned)).tolist()
     names = ", ".join(fleet.roster.nodes[place].name for place in places[:most])
@@ -263,8 +264,8 @@ def shown_level(fleet: Fleet) -> Level:
     if len(fleet.roster.shown) == len(fleet.roster.nodes):
         return level
     devices = fleet.roster.shown_devices
-    arrays = {name: each[devices] for name, each in level.arrays.items()}
-    present = {name: each[devices] for name, each in level.present.items()}
+    arrays = {name: array[devices] for name, array in level.arrays.items()}
+    present = {name: values[devices] for name, values in level.present.items()}
     return Level(len(devices), arrays, present)
 
 
@@ -319,7 +320,7 @@ class LiveView(Service):
         return len(self._viewers) >= MAX_VIEWERS
 
     def stopService(self) -> None:
-        """Make no more frames; the viewers go when the port closes their connections."""
+        """Stop making frames; the port closes the viewers' connections."""
         super().stopService()  # type: ignore[no-untyped-call, unused-ignore]
         self._stop()
 

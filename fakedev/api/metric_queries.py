@@ -22,7 +22,7 @@ from fakedev.exporters.sources import DeviceSource, by_identity
 from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.link_levels import LINK_QUANTITIES
-from fakedev.fleet.spec.fault_kinds import KINDS, OF_MACHINES, Scope
+from fakedev.fleet.spec.fault_kinds import KINDS, MACHINE_SCOPES, Scope
 from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES
 from fakedev.scenario.rules.alert_rules import Matcher, masked, metrics_of, selectors_of, thresholds_of
 from fakedev.scenario.rules.thresholds import Threshold, beyond_thresholds
@@ -59,7 +59,7 @@ _MAX_ALIKE: Final = 200
 #: What samples of a family add to its name.
 _SUFFIXES: Final = ("", "_total", "_created", "_bucket", "_count", "_sum")
 #: What Prometheus adds for each target, with the faults of pages that change it.
-_OF_SCRAPES: Final = {
+_SCRAPE_METRICS: Final = {
     "up": ("node-down", "error-page", "cut-page", "wrong-type", "slow-page seconds=60"),
     "scrape_duration_seconds": ("slow-page seconds=5",),
     "scrape_samples_scraped": ("absent", "lost", "node-down"),
@@ -71,10 +71,10 @@ _EXPORTED: Final = "exported_"
 _HOLDS: Final = {">": gt, ">=": ge, "<": lt, "<=": le, "==": eq, "!=": ne}
 #: Nodes whose series are read in one step.
 _NODES_AT_ONCE: Final = 8
-#: Levels of rows that are those of devices or instances.
-_OF_UNITS: Final = ("device", "unit", "whole", "repeated", "single", "tiled", "held")
+#: Levels whose rows are devices or instances.
+_UNIT_LEVELS: Final = ("device", "unit", "whole", "repeated", "single", "tiled", "held")
 #: Quantities that work changes.
-BY_WORK: Final = frozenset(KINDS["hang"].moves) - {"hung", "recovery_action"}
+WORK_QUANTITIES: Final = frozenset(KINDS["hang"].moves) - {"hung", "recovery_action"}
 
 
 @dataclass
@@ -131,13 +131,13 @@ def explain_query(
         # Of a function, or of several metrics, the number is not compared with values of a page.
         compared = thresholds_of(expression) if _COMPARISON.fullmatch(rest) else []
         matchers = next(iter(selectors_of(f"x{braces}")), ())
-        page = next((each for each in own if metric in each.rows), None)
+        page = next((own_page for own_page in own if metric in own_page.rows), None)
         kind = _Query if page is None else _OwnQuery
         query = kind(fleet, identities, own, metric, matchers, compared)
         for _ in query.read():
             yield None
         described = query.described()
-        if described["faults"] and metric not in _OF_SCRAPES and _is_of_lack(expression):
+        if described["faults"] and metric not in _SCRAPE_METRICS and _is_of_lack(expression):
             described["faults"] = [f"absent metric={metric}", "lost", "node-down"]
         elif described["series"] and not described["matching"]:
             described["faults"] = []  # no fault gives a series another label
@@ -169,7 +169,7 @@ def problem_of(expression: str) -> str:
             begin = waiting.pop()
             parts = _parts(plain, begin + 1, at) if sign == "}" else ()
             for place, part in ((place, expression[place:end].strip()) for place, end in parts):
-                matchers = [each for found in selectors_of(f"x{{{part}}}") for each in found]
+                matchers = [matcher for found in selectors_of(f"x{{{part}}}") for matcher in found]
                 if part and part[0] not in "\"'`" and len(matchers) != 1:
                     return f'{part} after character {place} is no matcher: write it as gpu="3"'
     if waiting:
@@ -185,7 +185,7 @@ def _parts(plain: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
         begin += len(part) + 1
 
 
-def is_of_exporters(metric: str) -> bool:
+def is_exporter_metric(metric: str) -> bool:
     """Whether a shipped identity or a counters file can have a metric."""
     return metric in _fields_of_dcgm() or bool(_shipped(metric))
 
@@ -203,7 +203,7 @@ class _Query:
         matchers: Sequence[Matcher], compared: Sequence[tuple[str, float]],
     ) -> None:  # fmt: skip
         self._fleet = fleet
-        self._every = [identity for each in identities for identity in each.values()]
+        self._every = [identity for by_name in identities for identity in by_name.values()]
         having = (each for each in identities if any(shows_any(identity, [metric]) for identity in each.values()))
         self._identities = next(having, identities[0])
         self._own = own
@@ -222,7 +222,7 @@ class _Query:
             if (family := _family_of(identity, self._metric)) is not None
         }
         rows, checked = self._rows, self._checked()
-        found = [row for row in rows if all(each.matches(_value(row.labels, each.label)) for each in checked)]
+        found = [row for row in rows if all(matcher.matches(_value(row.labels, matcher.label)) for matcher in checked)]
         lines = list(self._lines(families, rows, found))
         return {"metric": self._metric, "series": len(rows), "matching": len(found), "lines": lines,
                 "labels": [dict(row.labels) for row in found[:_MAX_LISTED]], "watched": self._watched(rows, found),
@@ -231,7 +231,7 @@ class _Query:
     def _units_with(self, identity: Identity, nodes: Sequence[RosterNode]) -> list[int]:
         """The devices or instances of the rows of a page, in their order; a lost one has no row."""
         (row,) = identity.families[0].rows if len(identity.families[0].rows) == 1 else (None,)
-        if row is None or row.state_level not in _OF_UNITS:
+        if row is None or row.state_level not in _UNIT_LEVELS:
             return []
         source = DeviceSource.of(self._fleet, identity)
         units = [unit for node in nodes for unit, _ in source.entities(row.state_level, node)]
@@ -239,14 +239,14 @@ class _Query:
         return units if lost is None else [unit for unit in units if lost[unit] <= 0]
 
     def _watched(self, rows: Sequence[Row], found: Sequence[Row]) -> Watched | None:
-        """What the past of the metric is judged by; None where its rows are not known to be those of the devices."""
-        shown = [each for each in self._identities.values() if shows_any(each, [self._metric])]
+        """What the metric's past is compared with; None unless its rows are known to belong to the devices."""
+        shown = [identity for identity in self._identities.values() if shows_any(identity, [self._metric])]
         meaning = shown[0].metric_names().get(self._metric) if len(set(shown)) == 1 else None
         if len(self._compared) != 1 or meaning is None or shown[0].layout is not Layout.FAMILIES:
             return None
         if len(self._units) != len(rows):
             return None
-        family = next(each for each in shown[0].families if each.name == self._metric)
+        family = next(family for family in shown[0].families if family.name == self._metric)
         units = {id(row): unit for row, unit in zip(rows, self._units, strict=True)}
         operator, number = self._compared[0]
         nearest = sorted(found, key=lambda row: float(row.number), reverse=not operator.startswith("<"))
@@ -261,21 +261,21 @@ class _Query:
     @cached_property
     def _label_names(self) -> set[str]:
         """The labels of series on the pages, also those that none has now: a pod's, where no device has a pod."""
-        shown = [each for each in self._identities.values() if shows_any(each, [self._metric])]
-        optional = {label.name for each in shown for label in each.labels}
+        shown = [identity for identity in self._identities.values() if shows_any(identity, [self._metric])]
+        optional = {label.name for identity in shown for label in identity.labels}
         return optional | {name for row in self._rows for name, _ in row.labels}
 
     def _as_on_page(self, matcher: Matcher) -> Matcher:
         """A matcher with the page's name of the label that Prometheus calls exported_..."""
         name = matcher.label.removeprefix(_EXPORTED)
-        is_of_page = name != matcher.label and name in self._label_names
-        return matcher._replace(label=name) if is_of_page else matcher
+        is_renamed = name != matcher.label and name in self._label_names
+        return matcher._replace(label=name) if is_renamed else matcher
 
     def _checked(self) -> list[Matcher]:
         """The matchers whose labels pages have, or should have."""
         return [
-            each for each in self._matchers
-            if not _takes_long(each) and (each.label in self._label_names or each.label not in _ADDED)
+            matcher for matcher in self._matchers
+            if not _takes_long(matcher) and (matcher.label in self._label_names or matcher.label not in _ADDED)
         ]  # fmt: skip
 
     def read(self) -> Iterator[None]:
@@ -287,7 +287,7 @@ class _Query:
                 continue
             alone = replace(identity, families=(kept,))
             # A page has a row of its own once.
-            size = _NODES_AT_ONCE if all(row.state_level in _OF_UNITS for row in kept.rows) else len(nodes)
+            size = _NODES_AT_ONCE if all(row.state_level in _UNIT_LEVELS for row in kept.rows) else len(nodes)
             for first in range(0, len(nodes), size):
                 some = nodes[first : first + size]
                 lines = read_lines(_page(self._fleet, alone, some))
@@ -296,7 +296,7 @@ class _Query:
                 yield
 
     def _lines(self, families: Mapping[str, FamilySpec], rows: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
-        metric, titles = self._metric, dict.fromkeys(each.title for each in self._every)
+        metric, titles = self._metric, dict.fromkeys(identity.title for identity in self._every)
         if not families:
             yield from self._of_no_page(", ".join(titles))
             return
@@ -310,12 +310,12 @@ class _Query:
 
     def _of_matchers(self, rows: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
         """Which labels select nothing, else the values of the series that are selected."""
-        for each in self._matchers if rows else ():
-            yield from self._of_matcher(each, rows)
+        for matcher in self._matchers if rows else ():
+            yield from self._of_matcher(matcher, rows)
         levels = {row.state_level for row in self._family_rows}
         parts = self._fleet.roster.parts
         if rows and not found and levels == {"whole"} and not parts.is_undivided.all():
-            yield "divided devices (MIG) have no series of it: their instances have those of other metrics"
+            yield "divided devices (MIG) have no series of it: their instances have other metrics"
         if rows and not found and len(self._checked()) > 1:
             yield f"no series matches all of these at once{self._too_much(rows)}"
         if found:
@@ -324,8 +324,8 @@ class _Query:
     def _of_no_page(self, titles: str) -> Iterator[str]:
         """Who has a metric that no page of the fleet has."""
         metric = self._metric
-        if metric in _OF_SCRAPES or metric.startswith("ALERTS"):
-            made = "for each target that it scrapes" if metric in _OF_SCRAPES else "of its rules"
+        if metric in _SCRAPE_METRICS or metric.startswith("ALERTS"):
+            made = "for each target that it scrapes" if metric in _SCRAPE_METRICS else "of its rules"
             yield f"{metric} is on no page: Prometheus makes it {made}"
             return
         if ":" in metric:
@@ -341,7 +341,7 @@ class _Query:
         elif metric in fields:
             yield "dcgm-exporter can show it, but fakedev does not simulate what this field shows"
         elif not shipped:
-            known = [family.name for each in self._every for family in each.families]
+            known = [family.name for identity in self._every for family in identity.families]
             ours = [name for page in self._own for name in page.helps]
             near = nearest_name(metric, [*known, *ours, *_alike(metric, fields)])
             yield f"did you mean {near}?" if near else "no shipped identity has it"
@@ -362,7 +362,7 @@ class _Query:
         if reasons:
             more = f"; and {len(reasons) - _MAX_REASONS} more like these" if len(reasons) > _MAX_REASONS else ""
             return f"it has no series: {'; '.join(reasons[:_MAX_REASONS])}{more}"
-        hidden = [each.fault_id for each in self._fleet.faults.active(Scope.SERIES, Scope.PAGE, Scope.NODE)]
+        hidden = [fault.fault_id for fault in self._fleet.faults.active(Scope.SERIES, Scope.PAGE, Scope.NODE)]
         return "it has no series now" + (f": active faults of pages and series are {', '.join(hidden)}" * bool(hidden))
 
     def _lack(self, row: RowSpec) -> str:
@@ -374,14 +374,14 @@ class _Query:
             else:
                 (fact, *values), negation = (row.only, "") if row.only else (row.excepted, "not ")
                 which = f"{negation}{' or '.join(values)}"
-            here = ", ".join(dict.fromkeys(each.get(fact, "") or "not known" for each in self._kinds))
+            here = ", ".join(dict.fromkeys(kind.get(fact, "") or "not known" for kind in self._kinds))
             return f"only devices whose {fact} is {which} have it, and here it is {here}"
         if level == "part" and not roster.parts.count:
             return "it is shown of instances (MIG), and no device is divided: mig: of a pool divides them"
         if level in LINK_QUANTITIES and "links_up" not in has:
             return f"it is shown of each {level}, and no device has links"
-        is_of_devices = level not in (*PAGE_QUANTITIES, *LINK_QUANTITIES)
-        needed = [FOLLOW_FROM.get(name, name) for name in row.needed if is_of_devices]
+        is_device_level = level not in (*PAGE_QUANTITIES, *LINK_QUANTITIES)
+        needed = [FOLLOW_FROM.get(name, name) for name in row.needed if is_device_level]
         lacking = [name for name in needed if name in KNOWN_QUANTITIES and name not in has]
         types = ", ".join(dict.fromkeys(pool.device_type.name for pool in roster.pools))
         return f"{types} has no {' and no '.join(lacking)}" if lacking else ""
@@ -407,7 +407,7 @@ class _Query:
         """Without which matcher there are series, and how many."""
         checked = self._checked()
         counts = {
-            left: sum(all(each.matches(_value(row.labels, each.label)) for each in checked if each != left)
+            left: sum(all(matcher.matches(_value(row.labels, matcher.label)) for matcher in checked if matcher != left)
                       for row in rows)
             for left in checked
         }  # fmt: skip
@@ -417,7 +417,7 @@ class _Query:
         """The lowest and highest value, and how far that is from what the expression compares it with."""
         numbers = [row for row in found if not math.isnan(float(row.number))] or found
         if len(numbers) < len(found):
-            yield f"{len(found) - len(numbers)} series are NaN, beside these:"
+            yield f"{len(found) - len(numbers)} series are NaN, besides these:"
             found = numbers
         ordered = sorted(found, key=lambda row: float(row.number))
         low, high = ordered[0], ordered[-1]
@@ -431,7 +431,7 @@ class _Query:
         nearest = low if operator.startswith("<") else high
         count = sum(_HOLDS[operator](float(row.number), number) for row in found)
         if count:
-            unchecked = [_shown(each) for each in self._matchers if each not in self._checked()]
+            unchecked = [_shown(matcher) for matcher in self._matchers if matcher not in self._checked()]
             only = f", if {' and '.join(unchecked)} is right" if unchecked else ""
             yield f"{operator} {number:g} is true of {count} of them now{only}; an alert also waits for its 'for'"
         elif math.isnan(float(nearest.number)):
@@ -443,30 +443,30 @@ class _Query:
 
     def _quantities(self) -> list[str]:
         """What the metric shows on the pages that have it."""
-        names = (each.metric_names() for each in self._identities.values())
-        return sorted({each[self._metric].quantity for each in names if self._metric in each})
+        names = (identity.metric_names() for identity in self._identities.values())
+        return sorted({name[self._metric].quantity for name in names if self._metric in name})
 
     def _meaning(self) -> str:
         """What the metric shows of which quantity, in words; empty where it is not the value of one."""
-        names = [each.metric_names() for each in self._identities.values()]
-        known = [each[self._metric] for each in names if self._metric in each]
+        names = [identity.metric_names() for identity in self._identities.values()]
+        known = [name[self._metric] for name in names if self._metric in name]
         times = f" times {known[0].factor:g}" if known and known[0].factor != 1 else ""
         return f" ({known[0].quantity}{times})" if known else ""
 
     def _faults(self) -> list[str]:
         """Faults that change the metric, as ``fakedev fault`` takes them: beyond its threshold first."""
-        if self._metric in _OF_SCRAPES:
-            return list(_OF_SCRAPES[self._metric])
-        names = {name: of for each in self._identities.values() for name, of in each.metric_names().items()}
+        if self._metric in _SCRAPE_METRICS:
+            return list(_SCRAPE_METRICS[self._metric])
+        names = {name: of for identity in self._identities.values() for name, of in identity.metric_names().items()}
         if self._metric not in names or all(map(self._lack, self._family_rows)):
             return []
         quantity = names[self._metric].quantity
-        thresholds = [Threshold(frozenset([self._metric]), *each) for each in self._compared]
+        thresholds = [Threshold(frozenset([self._metric]), *comparison) for comparison in self._compared]
         words = [f"{kind} {name}={value:g}" for kind, name, value in beyond_thresholds(thresholds, names)]
         racked = any(pool.racks is not None for pool in self._fleet.spec.pools)
-        for kind in (each for each in KINDS.values() if racked or not each.is_of_racks):
-            if kind.scope in OF_MACHINES and quantity in kind.moves and not kind.by_limit:
-                needs = any(each.default is None for each in kind.parameters)
+        for kind in (kind for kind in KINDS.values() if racked or not kind.needs_racks):
+            if kind.scope in MACHINE_SCOPES and quantity in kind.moves and not kind.by_limit:
+                needs = any(parameter.default is None for parameter in kind.parameters)
                 words += [] if needs or any(word.startswith(f"{kind.name} ") for word in words) else [kind.name]
         if quantity == "xid":
             code = self._compared[0][1] if self._compared and math.isfinite(self._compared[0][1]) else 0
@@ -561,7 +561,7 @@ def _shipped(metric: str) -> list[str]:
     return [
         file.removesuffix(".yaml")
         for file, text in texts
-        # Thousands of lines: only those of files that have the name at all.
+        # Thousands of lines: only files that contain the name are read.
         if any(name in text for name in families) and any(_first_name(line) in families for line in text.splitlines())
     ]
 

@@ -59,7 +59,7 @@ def describe_topology(fleet: Fleet, node: RosterNode) -> dict[str, Any]:
             "cpu-affinity": own.get("cpu_affinity"),
             "pcie": _numbers(level, device, _PCIE) or None,
             "links-up": _numbers(level, device, {"up": "links_up"}).get("up"),
-            **({"links": [each for at, each in every if at in layout.of(device)]} if lists_links else {}),
+            **({"links": [link for at, link in every if at in layout.of(device)]} if lists_links else {}),
         })  # fmt: skip
     links = node.pool.device_type.connections.links
     return {
@@ -77,7 +77,7 @@ def describe_topology(fleet: Fleet, node: RosterNode) -> dict[str, Any]:
 def describe_links(fleet: Fleet, node: RosterNode, index: int) -> list[dict[str, Any]]:
     """The links of one device."""
     own = fleet.roster.links.of(node.first + index)
-    return [each for place, each in _links(fleet, node, fleet.facts(node)) if place in own]
+    return [link for place, link in _links(fleet, node, fleet.facts(node)) if place in own]
 
 
 def _links(fleet: Fleet, node: RosterNode, facts: Sequence[Mapping[str, str]]) -> list[tuple[int, dict[str, Any]]]:
@@ -134,7 +134,7 @@ class Nodes(ItemsResource, ApiCollection):
         error = unknown_pool(roster, pool, "unknown-name", "pool")
         if error is not None:
             raise error
-        titles = {each.name: self._pages.identities[each.name].title for each in roster.pools}
+        titles = {pool.name: self._pages.identities[pool.name].title for pool in roster.pools}
 
         def describe(node: RosterNode) -> dict[str, Any]:
             return describe_node(node, titles[node.pool.name])
@@ -234,7 +234,7 @@ def missing_node(roster: Roster, name: str) -> MissingItem:
 
 def unknown_pool(roster: Roster, name: str, code: str = "", where: str = "") -> HttpError | None:
     """The error for a pool in a query that does not exist; None for one that does, and for an empty name."""
-    pools = list(dict.fromkeys(each.name for each in roster.pools))
+    pools = list(dict.fromkeys(pool.name for pool in roster.pools))
     if not name or name in pools:
         return None
     return HttpError(404, f"no pool {shown(name)!r}: {counted(pools)}", code, where)

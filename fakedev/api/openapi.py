@@ -33,7 +33,7 @@ _TOTAL: Final[Schema] = {**_WHOLE, "description": "how many there are, or how ma
 
 
 def _open(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
-    """An object with these keys, and perhaps others: generators of clients must be told, or nobody can read those."""
+    """An object with these keys, and perhaps others: client generators drop keys unless the schema allows them."""
     return {**_ANY, "properties": {**required, **(optional or {})}, "required": list(required)}
 
 
@@ -84,6 +84,7 @@ _ANSWERS: Final[Mapping[tuple[str, WebPath], str]] = {
 _ITEMS: Final[Mapping[WebPath, Schema]] = {
     paths.DEVICES: _open({"device": _TEXT}),
     paths.NODES: _open({"node": _TEXT}),
+    paths.RACKS: _open({"rack": _TEXT}),
     paths.QUEUES: _open({"queue": _TEXT}),
     paths.JOURNAL: _open({"tick": _WHOLE, "kind": _TEXT, "text": _TEXT}),
 }
@@ -117,7 +118,7 @@ def answer_of(method: str, path: WebPath) -> dict[str, Any]:
 def refusals_of(path: WebPath) -> dict[str, dict[str, Any]]:
     """The answers to an operation that is refused, by their status.
 
-    Requests with too long a line, headers or body are refused before anything knows that they are for the API.
+    Requests with too long a line, headers or body are refused before their path is known.
     """
     unread = {"description": "it is too long: line, headers or body", "content": {"text/plain": {"schema": _TEXT}}}
     refused = {"description": "the reason", "content": {"application/json": {"schema": named_schema("Error")}}}
@@ -140,13 +141,14 @@ _ADVANCE: Final[Schema] = {
 _PARTS: Final[Mapping[str, Schema]] = {
     "ID": {**_TEXT, "description": "an id; of workloads also a name"},
     "NODE": {**_TEXT, "description": "the name of a node"},
+    "RACK": {**_TEXT, "description": "the name of a rack"},
     "INDEX": {"type": "integer", "minimum": 0, "description": "the number of a device on its node"},
     "PART": {"type": "integer", "minimum": 0, "description": "the number of a part of the device"},
     "NUMBER": {"type": "integer", "minimum": 0, "description": "the number of a link of the device"},
     "NAME": {**_TEXT, "description": "the name of a queue"},
     "PLAN": {**_TEXT, "description": "the name of a plan"},
 }
-#: Keys after the ``?`` that are not just a text; ``sort`` has those of its collection, ``limit`` the most items of one.
+#: Types of query keys that are not plain text; ``sort`` and ``limit`` depend on the collection.
 _QUERY: Final[Mapping[str, Schema]] = {
     "name[]": {"type": "array", "items": _TEXT},
     "offset": {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET, "default": 0},
@@ -166,9 +168,9 @@ _KINDS: Final[Mapping[FieldKind, Schema]] = {
     FieldKind.SERIES_MAPPING: {"type": "object"},
     FieldKind.TEXT_MAPPING: {"type": "object", "additionalProperties": _TEXT},
 }
-#: The paths to which POST adds an item, with that of the item.
+#: The paths to which POST adds an item, with the path of the item.
 _MADE: Final = {paths.WORKLOADS: paths.WORKLOAD, paths.FAULTS: paths.FAULT}
-#: What fields hold beside these: null is the same as a missing field.
+#: Fields may also be null, which is the same as a missing field.
 _NULL: Final = "null"
 
 
@@ -230,7 +232,7 @@ def _path(path: WebPath) -> dict[str, Any]:
     described: dict[str, Any] = {"summary": path.summary}
     if names:
         described["parameters"] = [
-            {"name": each, "in": "path", "required": True, "schema": _PARTS[each]} for each in names
+            {"name": name, "in": "path", "required": True, "schema": _PARTS[name]} for name in names
         ]
     for method in path.methods:
         operation: dict[str, Any] = {"operationId": _operation(method, path)}
@@ -248,8 +250,8 @@ def _path(path: WebPath) -> dict[str, Any]:
         if item is not None:
             # From what was made to what shows it and ends it.
             answer["links"] = {
-                each.lower(): {"operationId": _operation(each, item), "parameters": {"ID": "$response.body#/id"}}
-                for each in item.methods
+                method.lower(): {"operationId": _operation(method, item), "parameters": {"ID": "$response.body#/id"}}
+                for method in item.methods
             }
         operation["responses"] = {"201" if item else "200": answer, **refusals_of(path)}
         described[method.lower()] = operation

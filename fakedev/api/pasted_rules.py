@@ -52,19 +52,19 @@ def _in_tree(node: Node) -> Iterator[PastedRule]:
         texts = {key: each.text for key in ("expr", "alert", "for") if isinstance(each := node.get(key), Scalar)}
         if "expr" in texts:
             yield PastedRule(texts["expr"].strip(), texts.get("alert", ""), texts.get("for", ""))
-    for child in node.items if isinstance(node, Listing) else (each for _, each in node.entries):
+    for child in node.items if isinstance(node, Listing) else (child for _, child in node.entries):
         yield from _in_tree(child)
 
 
 def _in_line(text: str) -> Iterator[PastedRule]:
     """The rules of a text that is no YAML: each key is looked for between the expressions before and after it."""
     found = list(_RULE.finditer(text))
-    ends = [0, *(each.end() for each in found)]
-    begins = [*(each.start() for each in found), len(text)]
-    for number, each in enumerate(found):
-        names = _ALERT.findall(text[ends[number] : each.start()])
-        wait = _FOR.search(text[each.end() : begins[number + 1]])
-        yield PastedRule(_unquoted(each[1]), _unquoted(names[-1]) if names else "", wait[1] if wait else "")
+    ends = [0, *(match.end() for match in found)]
+    begins = [*(match.start() for match in found), len(text)]
+    for number, match in enumerate(found):
+        names = _ALERT.findall(text[ends[number] : match.start()])
+        wait = _FOR.search(text[match.end() : begins[number + 1]])
+        yield PastedRule(_unquoted(match[1]), _unquoted(names[-1]) if names else "", wait[1] if wait else "")
 
 
 def _unquoted(text: str) -> str:

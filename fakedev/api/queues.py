@@ -92,7 +92,7 @@ class QueueStates:
         self._states: dict[str, str] = {}
 
     def note(self) -> None:
-        """Compare the states with those of the last call."""
+        """Compare the states with the states at the last call."""
         if self._figures is None:
             return
         state = self._fleet.state

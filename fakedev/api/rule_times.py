@@ -58,16 +58,16 @@ def lines_of(states: AlertStates, alert: str, now: float, for_seconds: float) ->
         shown = "; ".join(map(_firing_words, firings[-_MAX_NAMED:]))
         more = f"the last of {len(firings)} times: " if len(firings) > _MAX_NAMED else ""
         lines.append(f"{alert} by the values of the charts: {more}{shown}")
-    waiting = [each for each in pendings if each.end_seconds is None]
-    for each in waiting[:_MAX_NAMED]:
-        held = now - each.begin_seconds
+    waiting = [pending for pending in pendings if pending.end_seconds is None]
+    for pending in waiting[:_MAX_NAMED]:
+        held = now - pending.begin_seconds
         lines.append(
-            f"{alert} is pending on {each.labels[0][1]}: true for {held:g} s of its 'for' of {for_seconds:g} s; "
+            f"{alert} is pending on {pending.labels[0][1]}: true for {held:g} s of its 'for' of {for_seconds:g} s; "
             f"it fires in {for_seconds - held:g} s of simulated time if that stays"
         )
     if len(waiting) > _MAX_NAMED:
         lines.append(f"{alert} is pending on {len(waiting) - _MAX_NAMED} more devices")
-    broken = [each for each in pendings if each.end_seconds is not None and not _became(each, firings)]
+    broken = [pending for pending in pendings if pending.end_seconds is not None and not _became(pending, firings)]
     if broken and not (firings or waiting):
         longest = max(broken, key=lambda each: (each.end_seconds or 0.0) - each.begin_seconds)
         lines.append(
@@ -80,7 +80,7 @@ def lines_of(states: AlertStates, alert: str, now: float, for_seconds: float) ->
 
 def _became(pending: Pending, firings: Sequence[Firing]) -> bool:
     """Whether a time of pending ended by firing."""
-    return any(each.labels == pending.labels and each.begin_seconds == pending.end_seconds for each in firings)
+    return any(firing.labels == pending.labels and firing.begin_seconds == pending.end_seconds for firing in firings)
 
 
 def _firing_words(firing: Firing) -> str:

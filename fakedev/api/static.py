@@ -71,7 +71,7 @@ class PageFiles:
 
 
 class Documents(Folder):
-    """The documents as text: those of the source tree, or those that are installed with the package."""
+    """The documents as text, from the source tree or from the installed package."""
 
     def getChild(self, name: bytes, request: Request) -> IResource:
         installed = Path(sysconfig.get_path("data")) / "share" / "doc" / "fakedev"

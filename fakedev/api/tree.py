@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import orjson
 from twisted.web.resource import IResource
@@ -25,6 +25,7 @@ from fakedev.api.exporters import ExporterAddresses, selection_of, shown_words
 from fakedev.api.live import CONTENT_TYPE, LiveView
 from fakedev.api.nodes import Find, Nodes, describe_identities, unknown_pool
 from fakedev.api.queues import Queues, QueueStates
+from fakedev.api.racks import RackList
 from fakedev.api.static import PageFiles
 from fakedev.api.why import Why
 from fakedev.api.workloads import FaultsApi, Over, Workloads, fault_kinds
@@ -38,11 +39,12 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import FaultHub, WorkloadHub
 from fakedev.fleet.spec.limits import parse_shard
 from fakedev.fleet.ticker import Ticker
-from fakedev.kubernetes.operator_port import NO_TOPOLOGY, NodeTopologies, OperatorTopology, TopologyPage
+from fakedev.kubernetes.runai.operator_port import NO_TOPOLOGY, NodeTopologies, OperatorTopology, TopologyPage
 from fakedev.queues.figures import QueueFigures, QueueHistory, QueueMetricsPage
 from fakedev.runtime.listening import Announced, Listeners, ListeningService
 from fakedev.runtime.part import IReloadable, Part, Ports, Remedies
 from fakedev.runtime.reactor import IReactor
+from fakedev.runtime.threads import load_in_thread
 from fakedev.runtime.tls_settings import WebConfig
 from fakedev.runtime.turns import FairShare
 from fakedev.web import paths
@@ -106,7 +108,7 @@ class Program:
     @property
     def health(self) -> Health:
         """The reason why the simulation is not healthy, if any."""
-        return self.ticker.trouble
+        return self.ticker.unready_reason
 
 
 _NO_PLANS: Final = "no load is put on queues: the configuration has no tester"
@@ -125,6 +127,7 @@ def add_api(root: Resource, program: Program) -> None:
         paths.PAST_FAULTS: Over(paths.PAST_FAULTS, "past fault", fleet.past.faults, fleet.past.fault),
         paths.DEVICES: Devices(fleet, history),
         paths.NODES: Nodes(fleet, pages),
+        paths.RACKS: RackList(fleet),
         paths.IDENTITIES: ApiPage(partial(describe_identities, fleet, pages)),
         paths.JOURNAL: JournalApi(fleet),
         paths.EXPORTERS: ApiPage(program.exporters.describe),
@@ -137,7 +140,7 @@ def add_api(root: Resource, program: Program) -> None:
         paths.STREAM: Stream(program.live),
         paths.SCENARIO: ApiPage(scenario.describe) if scenario else MissingItem(_NO_SCENARIO, "scenario"),
         paths.OCCURRENCES: Occurrences(scenario) if scenario else MissingItem(_NO_SCENARIO, "scenario"),
-        paths.OPENAPI: ApiPage(_openapi),
+        paths.OPENAPI: OpenApi(),
         paths.LOAD: MissingItem(_NO_PLANS, "tester"),
     }
     if tester is not None:
@@ -148,10 +151,14 @@ def add_api(root: Resource, program: Program) -> None:
     make_tree({path.fixed: resource for path, resource in resources.items()}, root)
 
 
-def _openapi() -> dict[str, Any]:
-    from fakedev.api.openapi import describe_api  # noqa: PLC0415 - few clients want it, and it is large
+class OpenApi(ApiResource):
+    """/api/v1/openapi.json, whose modules few services need."""
 
-    return describe_api()
+    async def get(self, request: Request) -> Response:
+        await load_in_thread(request.site.reactor, "fakedev.api.openapi")
+        from fakedev.api.openapi import describe_api  # noqa: PLC0415 - loaded just now, in a thread
+
+        return json_response(describe_api())
 
 
 class Version(ApiResource):

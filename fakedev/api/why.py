@@ -12,7 +12,14 @@ import numpy as np
 
 from fakedev.api.exporters import ExporterAddresses
 from fakedev.api.live import names_of
-from fakedev.api.metric_queries import BY_WORK, Watched, explain_query, is_of_exporters, problem_of, shows_any
+from fakedev.api.metric_queries import (
+    WORK_QUANTITIES,
+    Watched,
+    explain_query,
+    is_exporter_metric,
+    problem_of,
+    shows_any,
+)
 from fakedev.api.own_pages import own_pages
 from fakedev.api.pasted_rules import PastedRule, rules_of
 from fakedev.api.queues import describe_queue_now
@@ -30,7 +37,7 @@ from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.hub import describe_explanations, describe_fault, describe_link_explanations
 from fakedev.fleet.levels import UNIT, worst_of
 from fakedev.fleet.past import EndedWorkload
-from fakedev.fleet.spec.fault_kinds import OF_MACHINES, Scope
+from fakedev.fleet.spec.fault_kinds import MACHINE_SCOPES, Scope
 from fakedev.fleet.ticker import Ticker
 from fakedev.queues.diagnosis import queue_line
 from fakedev.queues.figures import QueueFigures
@@ -49,7 +56,7 @@ _MAX_DEVICES: Final = 3
 #: Puts work on a device.
 _RUN: Final = "fakedev run NAME devices={} profile=90:5:0"
 #: Labels with a pod, and lines that are said of one in an answer about a query.
-_OF_PODS: Final = ("pod", "exported_pod")
+_POD_LABELS: Final = ("pod", "exported_pod")
 _MAX_SAID: Final = 3
 #: The time in which rules are looked for in the past.
 _PAST_SECONDS: Final = 3600.0
@@ -63,8 +70,8 @@ _MAX_STATES: Final = 200
 _MAX_FAULTS: Final = 1000
 _MAX_LISTED: Final = 8
 #: What faults must concern to change the page of a node.
-_OF_PAGES: Final = (Scope.PAGE, Scope.NODE, Scope.SERIES)
-_ON_NODES: Final = {
+_PAGE_SCOPES: Final = (Scope.PAGE, Scope.NODE, Scope.SERIES)
+_NODE_SCOPE_WORDS: Final = {
     Scope.PAGE: "its page", Scope.NODE: "all of it", Scope.CLUSTER: "it, as a cluster sees it",
 }  # fmt: skip
 #: Faults that leave no series of a device.
@@ -156,9 +163,9 @@ class Why(ApiResource):
         units = yield from self._units(link[0] if link else word)
         if link and len(units) == 1:
             described = describe_link_explanations(fleet, units[0], link[1], metric)["explanations"]
-            return Reason("link", word, [answers.explanation_line(each) for each in described], {})
+            return Reason("link", word, [answers.explanation_line(row) for row in described], {})
         is_unknown = bool(metric) and len(units) == 1 and not self._is_known(metric)
-        if is_unknown and is_of_exporters(metric):
+        if is_unknown and is_exporter_metric(metric):
             found = yield from self._of_query(metric)
             return Reason("device", fleet.roster.unit_name(units[0]), found.lines, found.more)
         return self._devices(units, metric)
@@ -216,7 +223,7 @@ class Why(ApiResource):
         return Reason("workload", ended.workload_id, list(dict.fromkeys(lines)), {"workload": ended.fields()})
 
     def _end_lines(self, ended: EndedWorkload) -> list[str]:
-        causes = [f"cause: {named_fault(self._fleet, each)}" for each in ended.cause.split(",") if each]
+        causes = [f"cause: {named_fault(self._fleet, part)}" for part in ended.cause.split(",") if part]
         return [answers.ended_line(ended.fields()), *causes]
 
     def _lines_of_pod(self, word: str) -> list[str]:
@@ -238,12 +245,12 @@ class Why(ApiResource):
         fleet, pod = self._fleet, word.rpartition("/")[2]
         if not pod:
             return None
-        found = [each for each in fleet.workloads.by_id.values() if each.spec.pod == pod]
+        found = [workload for workload in fleet.workloads.by_id.values() if workload.spec.pod == pod]
         ended = [end for end in fleet.past.ends() if end.pod == pod]
         if not found and not ended:
             return None
         lines = [f"{each.workload_id} {each.spec.name} runs on {fleet.journal.names(each.devices)}" for each in found]
-        for unit in dict.fromkeys(unit for each in found for unit in each.devices.tolist()):
+        for unit in dict.fromkeys(unit for workload in found for unit in workload.devices.tolist()):
             device = self._labelled(unit)
             owner = fleet.owner_facts(device).get("pod", "")
             name = fleet.roster.unit_name(device)
@@ -255,7 +262,7 @@ class Why(ApiResource):
                 break
         lines += [line for end in ended[:_MAX_LISTED] for line in self._end_lines(end)]
         if not found:
-            stay = [each.fault_id for each in fleet.faults.active(Scope.SERIES) if each.kind.name == "stale-labels"]
+            stay = [fault.fault_id for fault in fleet.faults.active(Scope.SERIES) if fault.kind.name == "stale-labels"]
             kept = f"; fault {stay[0]} stale-labels lets labels stay" if stay else ": no series has its labels"
             lines.insert(0, f"none of its workloads runs{kept}")
         return Reason("pod", pod, lines, {})
@@ -270,13 +277,13 @@ class Why(ApiResource):
         """Whether the series of a device have its pod now, and what hides or falsifies them."""
         fleet, name = self._fleet, self._fleet.roster.unit_name(device)
         wrong = [
-            each for each in fleet.faults.near(device).now
-            if each.kind.takes_metric or each.kind.scope in (Scope.PAGE, Scope.NODE)
+            fault for fault in fleet.faults.near(device).now
+            if fault.kind.takes_metric or fault.kind.scope in (Scope.PAGE, Scope.NODE)
         ]  # fmt: skip
-        is_hidden = any(each.kind.name in _HIDING and each.metric is None for each in wrong)
+        is_hidden = any(fault.kind.name in _HIDING and fault.metric is None for fault in wrong)
         reasons = [
-            f"fault {each.fault_id} {each.kind.name}{f' metric={each.spec.metric}' * bool(each.spec.metric)}: "
-            f"{each.kind.summary}" for each in wrong
+            f"fault {fault.fault_id} {fault.kind.name}{f' metric={fault.spec.metric}' * bool(fault.spec.metric)}: "
+            f"{fault.kind.summary}" for fault in wrong
         ]  # fmt: skip
         said = f"no series of {name} is on a page; they would have" if is_hidden else f"the series of {name} have"
         return "; ".join([f"{said} pod={pod}", *reasons])
@@ -296,7 +303,7 @@ class Why(ApiResource):
         troubled = [f"{fleet.roster.unit_name(unit)} {_HEALTH[state]}" for unit, state in states if state != "well"]
         lines = [f"{len(states)} devices of {node.pool.device_type.name}: " + (", ".join(troubled) or "all well")]
         for fault in self._faults_of_node(node):
-            what = _ON_NODES.get(fault.kind.scope) or self._names(fault)
+            what = _NODE_SCOPE_WORDS.get(fault.kind.scope) or self._names(fault)
             lines.append(f"{self._named(fault)} on {what}: {fault.kind.summary}")
         return lines + self._waiting(range(node.first, node.first + len(node.devices)))
 
@@ -339,7 +346,7 @@ class Why(ApiResource):
     def _page_lines(self, node: RosterNode | None) -> list[str]:
         """By which identities, and how late, pages show a node, or the fleet."""
         pools = (None,) if node is None else (None, node.pool.name)
-        rows = [each for each in self._exporters.rows() if node is None or each["pool"] in pools]
+        rows = [row for row in self._exporters.rows() if node is None or row["pool"] in pools]
         return list(dict.fromkeys(map(_page_line, rows[:_MAX_LISTED])))
 
     def _page(self, word: str) -> Reason | None:
@@ -362,14 +369,14 @@ class Why(ApiResource):
             f"{self._named(fault)} affects it: {where}"
             for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS)
             # A fault of pages changes the pages of nodes only.
-            if fault.kind.scope in _OF_PAGES and (node is not None or fault.kind.scope is not Scope.PAGE)
+            if fault.kind.scope in _PAGE_SCOPES and (node is not None or fault.kind.scope is not Scope.PAGE)
             and (where := self._where(fault, on_page))
         ]  # fmt: skip
-        lost = [unit for each in nodes for unit in each.devices if self._fleet.state.levels[UNIT].arrays["lost"][unit]]
+        lost = [unit for node in nodes for unit in node.devices if self._fleet.state.levels[UNIT].arrays["lost"][unit]]
         if lost:
             lines.append(f"lost devices have no series: {self._fleet.journal.names(np.array(lost))}")
         lines = lines or ["no fault affects it"]
-        lines += self._waiting({unit for each in nodes for unit in each.devices})
+        lines += self._waiting({unit for node in nodes for unit in node.devices})
         return Reason("page", path, [*lines, *map(_page_line, rows[:_MAX_LISTED])], {})
 
     def _nodes_of(self, pools: Collection[str | None]) -> list[RosterNode]:
@@ -384,8 +391,8 @@ class Why(ApiResource):
 
     def _may_change(self, fault: Fault, quantities: Iterable[str]) -> bool:
         """Whether a fault changes one of some quantities, or hides all; heat only where it has shut a board down."""
-        moved = [each for each in {*quantities, "lost"} if fault.moves(each)]
-        if any(each not in fault.kind.by_loss for each in moved):
+        moved = [quantity for quantity in {*quantities, "lost"} if fault.moves(quantity)]
+        if any(quantity not in fault.kind.by_loss for quantity in moved):
             return True
         lost = self._fleet.state.levels[UNIT].arrays.get("lost")
         return bool(moved) and lost is not None and bool((lost[fault.devices] > 0).any())
@@ -410,14 +417,14 @@ class Why(ApiResource):
         identities = self._exporters.identities()
         served = [identity for pools in identities for identity in pools.values()]
         metrics = tuple(
-            each for each in metrics_of(expression) if not any(shows_any(identity, [each]) for identity in served)
+            metric for metric in metrics_of(expression) if not any(shows_any(identity, [metric]) for identity in served)
         )
         own = (yield from own_pages(self._fleet, self._queues, self._own, metrics)) if metrics else []
         for described in explain_query(self._fleet, identities, own, expression):
             yield
             if described is None:
                 continue
-            queues |= {each.get("queue", each.get("name", "")): None for each in described.pop("labels")}
+            queues |= {label_set.get("queue", label_set.get("name", "")): None for label_set in described.pop("labels")}
             watched.append(described.pop("watched"))
             selectors.append(described)
             lines += described["lines"]
@@ -425,21 +432,21 @@ class Why(ApiResource):
         if len(watched) == 1:
             told, marks = yield from self._past_of(watched[0], rule or PastedRule(expression))
             lines += told
-        if not any(each["matching"] for each in selectors):
+        if not any(selector["matching"] for selector in selectors):
             lines += self._of_values(expression)
         if own:
             lines += [line for name in queues for line in _queue_lines(self._queue_now(name))]
         if not selectors:
             raise Refused("bad-argument", f"{expression[:80]!r} names no metric", "of")
-        faults = list(dict.fromkeys(word for each in selectors for word in each["faults"]))
-        moved = {quantity for each in selectors for quantity in each["quantities"]}
+        faults = list(dict.fromkeys(word for selector in selectors for word in selector["faults"]))
+        moved = {quantity for selector in selectors for quantity in selector["quantities"]}
         kinds = {word.partition(" ")[0] for word in faults} if not moved else set()
-        is_shown = bool(faults) or (not own and any(each["series"] for each in selectors))
+        is_shown = bool(faults) or (not own and any(selector["series"] for selector in selectors))
         touching = [
             fault for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS * is_shown)
             if fault.kind.name in kinds or (not kinds and (
-                fault.kind.scope in _OF_PAGES
-                or (fault.kind.scope in OF_MACHINES and self._may_change(fault, moved))
+                fault.kind.scope in _PAGE_SCOPES
+                or (fault.kind.scope in MACHINE_SCOPES and self._may_change(fault, moved))
             ))
         ]
         everywhere = np.ones(len(self._fleet.roster.nodes), np.bool_)
@@ -449,16 +456,16 @@ class Why(ApiResource):
         ]  # fmt: skip
         if active:
             lines.append("active now, and may change it: " + "; ".join(active[:_MAX_LISTED]))
-        coming = [f"{self._named(each)} ({text})" for each in touching for text in self._start(each)]
+        coming = [f"{self._named(occurrence)} ({text})" for occurrence in touching for text in self._start(occurrence)]
         if coming:
             lines.append("waiting, and may change it: " + "; ".join(coming[:_MAX_LISTED]))
-        shown = [each["metric"] for each in selectors if each["series"]]
-        titles = {each.title for each in served if shows_any(each, shown)}
+        shown = [selector["metric"] for selector in selectors if selector["series"]]
+        titles = {identity.title for identity in served if shows_any(identity, shown)}
         held = [row for row in self._exporters.rows() if row["hold-seconds"] and row["identity"] in titles]
         lines += dict.fromkeys(f"a page is late: {_page_line(row)}" for row in held[:_MAX_LISTED])
         if faults:
             lines.append("what changes it: " + "; ".join(f"fault {word}" for word in faults))
-            if not moved.isdisjoint(BY_WORK) and not faults[0].startswith("absent "):
+            if not moved.isdisjoint(WORK_QUANTITIES) and not faults[0].startswith("absent "):
                 units = watched[0].units[:1] if watched[0] else []
                 where = next(map(self._fleet.roster.unit_name, units), "DEVICE")
                 lines.append(f"work changes it, too: {_RUN.format(where)}")
@@ -467,14 +474,14 @@ class Why(ApiResource):
     def _of_values(self, expression: str) -> list[str]:
         """What is said of pods and nodes that a selector without series names."""
         lines = []
-        for label, kind, text in (each for matchers in selectors_of(expression) for each in matchers):
+        for label, kind, text in (matcher for matchers in selectors_of(expression) for matcher in matchers):
             node = self._fleet.roster.node(text) if kind == "=" else None
-            pod = self._pod(text) if kind == "=" and label in _OF_PODS else None
+            pod = self._pod(text) if kind == "=" and label in _POD_LABELS else None
             if pod:
                 lines += [f"pod {text}: {line}" for line in pod.lines[:_MAX_SAID]]
             elif node:
                 lines += [f"node {text}: {line}" for line in self._node_lines(node)[:_MAX_SAID]]
-            elif kind == "=" and label in _OF_PODS:
+            elif kind == "=" and label in _POD_LABELS:
                 lines.append(f"pod {text}: no workload has it, and none of those that ended lately had it; "
                              f"{_RUN.format('DEVICE')} pod={text} gives it series")  # fmt: skip
         return lines
@@ -534,10 +541,10 @@ class Why(ApiResource):
     def _known(self) -> Iterator[str]:
         """Names of other things, for hints."""
         yield from list(self._queues.broker.queue_names if self._queues else ())[:100]
-        for each in list(self._fleet.workloads.by_id.values())[:500]:
-            yield each.spec.name
-            if each.spec.pod:
-                yield each.spec.pod
+        for workload in list(self._fleet.workloads.by_id.values())[:500]:
+            yield workload.spec.name
+            if workload.spec.pod:
+                yield workload.spec.pod
 
     def _devices(self, units: list[int], metric: str) -> Reason:
         """Why devices show what they show; of several those in trouble, or the first ones."""
@@ -553,12 +560,12 @@ class Why(ApiResource):
             state = describe_state(fleet, unit)
             described = describe_explanations(fleet, unit, metric)["explanations"]
             lines += [f"{name(unit)} {_HEALTH[state['health']]}{self._faults_on(unit)}", *self._waiting([unit])]
-            lines += [answers.explanation_line(each) for each in described]
+            lines += [answers.explanation_line(row) for row in described]
             explanations += described
         return Reason("device", name(chosen[0]), lines, {"explanations": explanations})
 
     def _faults_on(self, unit: int) -> str:
-        found = [f"{each.fault_id} {each.kind.name}" for each in self._fleet.faults.near(unit).now]
+        found = [f"{fault.fault_id} {fault.kind.name}" for fault in self._fleet.faults.near(unit).now]
         return f"; faults: {', '.join(found)}" if found else ""
 
 

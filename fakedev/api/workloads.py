@@ -29,7 +29,7 @@ from fakedev.web.response import Response, json_response
 
 #: Workloads whose rows are noted in one step.
 _ROWS_AT_ONCE: Final = 1000
-#: A workload of so many bytes may take some milliseconds.
+#: Bytes of a workload from which on it may take some milliseconds.
 _LONG_BYTES: Final = 4096
 #: What the API shows of a parameter of a fault.
 _PARAMETER: Final = ("name", "low", "high", "default", "whole", "summary")
@@ -154,7 +154,7 @@ class Over(ItemsResource, ApiCollection):
     def items(self, request: Request) -> Items[dict[str, Any]]:
         describe: Callable[[dict[str, Any]], dict[str, Any]] = dict
         return Items(
-            [each.fields() for each in self.kept()],
+            [ended.fields() for ended in self.kept()],
             lambda _: describe,
             lambda each: map(str, each.values()),
             partial(described_key, describe),
@@ -182,7 +182,7 @@ def _workload_key(fleet: Fleet, name: str) -> Callable[[Workload], Any] | Part[C
 
 
 def _state_key(fleet: Fleet, name: str) -> Part[Callable[[Workload], float]]:
-    """What workloads are sorted by, from the arrays of those that run; made in steps."""
+    """Sort keys of workloads, from the arrays of running ones; made in steps."""
     table, now_seconds = fleet.workloads.table, fleet.state.seconds
     load, left = table.load, table.work_left
     row_of: dict[str, int] = {}
@@ -214,5 +214,5 @@ def _described(kind: FaultKind) -> dict[str, Any]:
         "summary": kind.summary,
         "recovery": kind.recovery,
         "takes-metric": kind.takes_metric,
-        "takes": [{name: getattr(each, name) for name in _PARAMETER} for each in kind.parameters],
+        "takes": [{name: getattr(parameter, name) for name in _PARAMETER} for parameter in kind.parameters],
     }

@@ -21,7 +21,7 @@ NVML_FILE: Final = "FAKEDEV_NVML_FILE"
 VARIABLES: Final[Mapping[str, str]] = {
     SOCKET: "the workload port of a running service, for `fakedev run`, `stop`, `fault`, ...",
     URL: "the HTTP address of a running service, for the commands that watch or control it",
-    TOKEN: "the token of that service, if it asks for one; of control on port 9400, in the configuration of the "
+    TOKEN: "the token of that service, if it requires one; of control on port 9400, in the configuration of the "
     "container image (`etc/container.yaml`)",
     "FAKEDEV_DEVICE": "the device type, in the same configuration, and of `fakedev-dcgm-exporter`",
     "FAKEDEV_IDENTITY": "the identity, in the same configuration, and of `fakedev-dcgm-exporter`",
@@ -39,7 +39,7 @@ VARIABLES: Final[Mapping[str, str]] = {
 }
 
 #: Kubernetes describes a Service named ``fakedev`` or ``fakedev-...`` to all pods in such variables.
-_OF_SERVICES: Final = re.compile(
+_SERVICE_VARIABLES: Final = re.compile(
     r"\w+_SERVICE_HOST=.*|\w+_SERVICE_PORT(_\w+)?=\d+|\w+_PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://.*"
     r"|\w+_PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=.*",
     re.DOTALL,
@@ -55,8 +55,8 @@ def unknown_variables(environ: Mapping[str, str], read: Collection[str] = ()) ->
     for name in sorted(environ):
         if name.startswith(OVERRIDES) or not name.startswith(_PREFIX) or name in VARIABLES or name in read:
             continue
-        if _OF_SERVICES.fullmatch(f"{name}={environ[name]}"):
+        if _SERVICE_VARIABLES.fullmatch(f"{name}={environ[name]}"):
             continue
-        hint = did_you_mean(name.removeprefix(_PREFIX), (each.removeprefix(_PREFIX) for each in VARIABLES))
+        hint = did_you_mean(name.removeprefix(_PREFIX), (variable.removeprefix(_PREFIX) for variable in VARIABLES))
         hint = hint.replace("did you mean ", f"did you mean {_PREFIX}") or _HOW_TO_OVERRIDE
         yield name, f"nothing reads this variable{hint}"

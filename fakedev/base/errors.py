@@ -30,7 +30,7 @@ def nearest_name(word: str, known: Iterable[str]) -> str:
     """
     import difflib  # noqa: PLC0415 - programs must start fast
 
-    folded = {each.casefold(): each for each in known}
+    folded = {word_known.casefold(): word_known for word_known in known}
     word = word.casefold()[:100]
     near = difflib.get_close_matches(word, folded, 5, _NEAR)
     near.sort(key=lambda each: sorted(each) != sorted(word))  # the same letters in another order first
@@ -46,11 +46,11 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def unknown_name(what: str, name: str, known: Collection[str], use: str = "") -> str:
-    """``no WHAT 'NAME'`` with the nearest name that exists, else with some of those that do.
+    """``no WHAT 'NAME'`` with the nearest existing name, else with some existing names.
 
     :param use: what for, with a blank before it.
     """
-    some = [printable(each[:_LONGEST_NAME]) for each in islice(known, _MAX_COMPARED)]
+    some = [printable(other[:_LONGEST_NAME]) for other in islice(known, _MAX_COMPARED)]
     more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
     listed = f"; there are {', '.join(some[:_LISTED])}{more}" if some else ""
     return f"no {what} {name!r}{use}{did_you_mean(name, some, listed)}"

@@ -57,21 +57,21 @@ class Scale:
 
 def line_plot(title: str, series: Sequence[Series]) -> str:
     """Lines over the seconds since the start; both axes begin at 0."""
-    across = nice_scale(max((x for each in series for x, _ in each.points), default=0.0))
-    up = nice_scale(max((y for each in series for _, y in each.points if y is not None), default=0.0))
+    across = nice_scale(max((x for curve in series for x, _ in curve.points), default=0.0))
+    up = nice_scale(max((y for curve in series for _, y in curve.points if y is not None), default=0.0))
     parts = [_axes(title, across, up, "seconds since the start")]
-    for place, each in enumerate(series):
-        for stretch in _stretches(each.points):
+    for place, curve in enumerate(series):
+        for stretch in _stretches(curve.points):
             points = " ".join(f"{_x(x, across.maximum):.1f},{_y(y, up.maximum):.1f}" for x, y in stretch)
             if len(stretch) == 1:
                 x, y = stretch[0]
                 circle = f'cx="{_x(x, across.maximum):.1f}" cy="{_y(y, up.maximum):.1f}" r="2"'
-                parts.append(f'<circle {circle} fill="{each.colour}"/>')
+                parts.append(f'<circle {circle} fill="{curve.colour}"/>')
             else:
-                parts.append(f'<polyline stroke="{each.colour}" points="{points}"/>')
+                parts.append(f'<polyline stroke="{curve.colour}" points="{points}"/>')
         x = _LEFT + _SPAN_X - 110 * (len(series) - place)
-        parts.append(f'<rect x="{x}" y="14" width="14" height="10" fill="{each.colour}"/>')
-        parts.append(f'<text x="{x + 19}" y="23">{escape(each.name)}</text>')
+        parts.append(f'<rect x="{x}" y="14" width="14" height="10" fill="{curve.colour}"/>')
+        parts.append(f'<text x="{x + 19}" y="23">{escape(curve.name)}</text>')
     return _document(title, parts)
 
 

@@ -164,6 +164,8 @@ BYTES_PER_SECOND: Final = Unit("rate", 2.0**60, _rate)
 RATIO: Final = Unit("share", 1.0, _plain)
 #: For a bandwidth that is usually a share.
 TRAFFIC: Final = Unit("rate", 2.0**60, _traffic, "B/s")
+#: Processors, which work may need a part of.
+CORES: Final = Unit("number of cores", 1e6, _plain)
 #: For errors.
 COUNTS_PER_SECOND: Final = Unit("rate", 1e9, _plain)
 

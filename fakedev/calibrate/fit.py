@@ -18,14 +18,14 @@ from fakedev.calibrate.model import (
     EVERY,
     EXPONENT,
     FULL_POWER,
+    HEAT_COEFFICIENTS,
     HIGH_CLOCK,
     IDLE_CLOCK,
     IDLE_POWER,
     MATRIX_CLOCK,
     MEMORY_WATTS,
     NOISE,
-    OF_HEAT,
-    OF_POWER,
+    POWER_COEFFICIENTS,
     POWER_LIMIT,
     Coefficient,
     dynamics_of,
@@ -71,7 +71,7 @@ def least_squares(residuals: Residuals, start: Floats, lows: Floats, highs: Floa
     return values, errors * np.maximum(np.abs(values), 1e-9)
 
 
-#: So many samples show something.
+#: Minimum samples that show something.
 _ENOUGH: Final = 10
 #: The clock is low below this share of the highest, for an idle board and for the exponent.
 _LOW: Final = 0.9
@@ -106,7 +106,7 @@ def plateau(run: Run) -> Mask:
 
 
 def is_quiet(board: DeviceType, run: Run) -> Mask:
-    """Samples whose load and clock are those of the two before, and that no power limit levels out."""
+    """Samples with the load and clock of the two before, and not levelled by a power limit."""
     quiet = np.ones(len(run.seconds), np.bool_)
     step = dynamics_of(board).clock_step_mhz
     for name, most in ((USAGE, _QUIET_USAGE), (CLOCK, 0.5 * step)):
@@ -163,7 +163,7 @@ def heat_left_open(board: DeviceType, run: Run, name: str) -> dict[Coefficient, 
 
     :param name: of the quantity.
     """
-    every = OF_HEAT[name]
+    every = HEAT_COEFFICIENTS[name]
     if name not in board.ranges:
         return {}
     if name not in run.numbers:
@@ -179,7 +179,7 @@ def heat_left_open(board: DeviceType, run: Run, name: str) -> dict[Coefficient, 
     return {}
 
 
-#: A coefficient whose standard error is over this share of it is not told by the samples.
+#: The samples do not determine a coefficient whose standard error is over this share of it.
 MOST_UNCERTAIN: Final = 0.05
 #: Residuals up to these count in full, larger ones less: a share of the power, kelvins.
 _POWER_SCALE, _HEAT_SCALE = 0.02, 1.0
@@ -248,13 +248,13 @@ class Calibration:
 # A step of the fit may try values that no board has; results are checked.
 @np.errstate(all="ignore")
 def calibrate(board: DeviceType, run: Run) -> Calibration:
-    """The type with the coefficients that the run tells; the others stay as they are.
+    """The type with the coefficients that the run determines; all others stay as they are.
 
     In order: clocks and power limit, which samples show; power; noise; temperatures.
 
     :param board: the catalog's type.
     :raises ValueError: when the type has no dynamics.
-    :raises RunError: when the run is not that of such a board.
+    :raises RunError: when the run does not belong to such a board.
     :raises ImportError: when SciPy is not installed.
     """
     fitted = _Fitted(quiet(board), run)
@@ -264,7 +264,7 @@ def calibrate(board: DeviceType, run: Run) -> Calibration:
     for name in (HEAT, MEMORY_HEAT):
         fitted.fit_heat(name)
     changed, findings = board, []
-    absent = () if MEMORY_HEAT in board.ranges else OF_HEAT[MEMORY_HEAT]
+    absent = () if MEMORY_HEAT in board.ranges else HEAT_COEFFICIENTS[MEMORY_HEAT]
     for each in EVERY:
         if each in absent:
             continue
@@ -281,7 +281,7 @@ def calibrate(board: DeviceType, run: Run) -> Calibration:
 class _Fitted:
     """A type whose coefficients are fitted step by step.
 
-    :ivar values: value and uncertainty of each coefficient that the run tells.
+    :ivar values: value and uncertainty of each coefficient that the run determines.
     :ivar left: why others are left as they are.
     """
 
@@ -327,7 +327,7 @@ class _Fitted:
         }  # fmt: skip
         usual = {MATRIX_CLOCK: 0.8 * high, MEMORY_WATTS: 0.5 * most}
         known = self._fit(
-            [each for each in OF_POWER if each not in left], bounds, usual,
+            [each for each in POWER_COEFFICIENTS if each not in left], bounds, usual,
             lambda board: (power_watts(board, self.run) - watts) / (_POWER_SCALE * np.maximum(watts, 1.0)),
         )  # fmt: skip
         self.left |= left | known
@@ -351,7 +351,7 @@ class _Fitted:
         left = heat_left_open(self.board, self.run, name)
         if name not in self.board.ranges:
             return
-        wanted = [each for each in OF_HEAT[name] if each not in left]
+        wanted = [coefficient for coefficient in HEAT_COEFFICIENTS[name] if coefficient not in left]
         if not wanted:
             self.left |= left
             return
@@ -359,19 +359,19 @@ class _Fitted:
         low, high = float(measured.min()), float(measured.max())
         wide = high - low
         ends = (low - 2.0 * wide, high + 5.0 * wide)
-        bounds = {each: (0.1, 1e3) if not each.end else ends for each in wanted}
+        bounds = {coefficient: (0.1, 1e3) if not coefficient.end else ends for coefficient in wanted}
         used = memory_used(self.board, self.run)
         start = float(np.mean(measured[:3]))
         known = self._fit(
             wanted, bounds, {},
             lambda board: (temperature_celsius(board, self.run, name, used, start) - measured) / _HEAT_SCALE,
         )  # fmt: skip
-        if any(each.end for each in known):
+        if any(coefficient.end for coefficient in known):
             # Half of the line of temperature over power says nothing, and the time constant goes with the line.
             self.board = before
-            for each in OF_HEAT[name]:
-                self.values.pop(each, None)
-                known.setdefault(each, "the temperature at rest or under load is uncertain")
+            for coefficient in HEAT_COEFFICIENTS[name]:
+                self.values.pop(coefficient, None)
+                known.setdefault(coefficient, "the temperature at rest or under load is uncertain")
         self.left |= left | known
         self._check_range(name)
 
@@ -385,15 +385,15 @@ class _Fitted:
             def of_values(values: Floats, chosen: tuple[Coefficient, ...] = tuple(wanted)) -> Floats:
                 return np.nan_to_num(residuals(_put(base, chosen, values)), nan=_FAR, posinf=_FAR, neginf=-_FAR)
 
-            lows, highs = np.array([bounds[each] for each in wanted]).T
+            lows, highs = np.array([bounds[coefficient] for coefficient in wanted]).T
             given = [usual.get(each, 0.0) if each.of(base) is None else each.of(base) for each in wanted]
             start = np.clip(np.array(given, dtype=np.float64), lows + 1e-6, highs - 1e-6)
             values, errors = least_squares(of_values, start, lows, highs)
             shares = errors / np.maximum(np.abs(values), 1e-9)
             worst = int(np.argmax(shares))
             if shares[worst] <= MOST_UNCERTAIN:
-                for each, value, share in zip(wanted, values.tolist(), shares.tolist(), strict=True):
-                    self._take(each, value, share)
+                for coefficient, value, share in zip(wanted, values.tolist(), shares.tolist(), strict=True):
+                    self._take(coefficient, value, share)
                 break
             share = min(float(shares[worst]), 9.99)
             left[wanted.pop(worst)] = f"the samples leave it uncertain by {share:.0%}"
@@ -401,6 +401,6 @@ class _Fitted:
 
 
 def _put(board: DeviceType, chosen: Sequence[Coefficient], values: Floats) -> DeviceType:
-    for each, value in zip(chosen, values.tolist(), strict=True):
-        board = each.put(board, value)
+    for coefficient, value in zip(chosen, values.tolist(), strict=True):
+        board = coefficient.put(board, value)
     return board

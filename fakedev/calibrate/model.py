@@ -98,14 +98,15 @@ MEMORY_FULL_HEAT: Final = replace(MEMORY_IDLE_HEAT, end="high")
 MEMORY_THERMAL_SECONDS: Final = replace(THERMAL_SECONDS, name="memory_thermal_seconds", needs=MEMORY_IDLE_HEAT.needs)
 NOISE: Final = Coefficient("power_noise", "", "a minute in which load and clock do not change")
 
-OF_POWER: Final = (IDLE_POWER, FULL_POWER, CLOCKED_SHARE, EXPONENT, MATRIX_CLOCK, MEMORY_WATTS)
-OF_HEAT: Final = {
+POWER_COEFFICIENTS: Final = (IDLE_POWER, FULL_POWER, CLOCKED_SHARE, EXPONENT, MATRIX_CLOCK, MEMORY_WATTS)
+HEAT_COEFFICIENTS: Final = {
     HEAT: (IDLE_HEAT, FULL_HEAT, THERMAL_SECONDS),
     MEMORY_HEAT: (MEMORY_IDLE_HEAT, MEMORY_FULL_HEAT, MEMORY_THERMAL_SECONDS),
 }
 #: All, in the order of reports.
 EVERY: Final = (
-    IDLE_CLOCK, HIGH_CLOCK, POWER_LIMIT, *OF_POWER, NOISE, *OF_HEAT[HEAT], *OF_HEAT[MEMORY_HEAT],
+    IDLE_CLOCK, HIGH_CLOCK, POWER_LIMIT, *POWER_COEFFICIENTS, NOISE, *HEAT_COEFFICIENTS[HEAT],
+    *HEAT_COEFFICIENTS[MEMORY_HEAT],
 )  # fmt: skip
 
 
@@ -127,7 +128,7 @@ def quiet(board: DeviceType) -> DeviceType:
 
 
 def loads_of(board: DeviceType, run: Run) -> dict[str, Floats]:
-    """The load of each kind of work, 0 to 1, shape (T,): the usage by that of a full load."""
+    """The load of each kind of work, 0 to 1, shape (T,): usage divided by the usage of a full load."""
     kinds = dynamics_of(board).kinds
     return {
         kind: np.where(run.of_kind(kind), np.clip(run.numbers[USAGE] / kinds[kind].usage, 0.0, 1.0), 0.0)
@@ -182,7 +183,7 @@ def power_watts(board: DeviceType, run: Run) -> Floats:
 
 
 def memory_used(board: DeviceType, run: Run) -> Floats:
-    """The memory's traffic of each sample above that of an idle board, by that of plain full load: shape (T,)."""
+    """Memory traffic above idle, divided by the traffic of plain full load: shape (T,)."""
     boards = boards_of(board, len(run.seconds))
     traffic = boards.engines.traffic(_work(boards, board, run), run.numbers[CLOCK] / board.ranges[CLOCK].high)
     return heat_and_power.memory_load(boards.coefficients, traffic)

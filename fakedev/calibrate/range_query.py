@@ -23,7 +23,7 @@ def raw_samples(
 ) -> list[Series]:
     """The samples of the last seconds, as they were scraped: a range query would invent values between them.
 
-    :param names: quantity and unit of each family; those of quantities that a run can have are asked for.
+    :param names: quantity and unit of each family; only quantities that a run can have are queried.
     :param only: labels that series must have.
     :raises RunError: when the server does not answer, or answers with an error.
     """

@@ -28,7 +28,7 @@ _MOST_POINTS: Final = 1200
 
 def rows(calibration: Calibration) -> list[dict[str, str]]:
     """What became of each coefficient, a row each."""
-    return [_row(each) for each in calibration.findings]
+    return [_row(finding) for finding in calibration.findings]
 
 
 def difference_lines(calibration: Calibration) -> list[str]:
@@ -150,7 +150,7 @@ _WIDTH = 1000
 
 
 def device_yaml(base: str, name: str, calibration: Calibration, source: str) -> tuple[str, tuple[str, ...]]:
-    """The text of the file, and what had to change beside the fitted values.
+    """The text of the file, and what had to change besides the fitted values.
 
     :param base: the text of the file of the type that was calibrated, in YAML.
     :param name: of the new type.

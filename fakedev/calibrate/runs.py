@@ -81,7 +81,7 @@ class Run:
 
     def of_kind(self, kind: str) -> Mask:
         """The samples with a kind of work."""
-        return np.array([each == kind for each in self.kinds], dtype=np.bool_)
+        return np.array([sample_kind == kind for sample_kind in self.kinds], dtype=np.bool_)
 
     def with_work(self, begins: Sequence[tuple[float, str]]) -> Run:
         """The same run with other kinds of work.
@@ -104,18 +104,18 @@ def run_of(samples: Sequence[Sample], where: str) -> Run:
         if after.seconds < before.seconds:
             back = before.seconds - after.seconds
             raise RunError(f"{after.place}: the time goes back by {back:g} s: sort the samples by time")
-    for each in samples:
-        _check(each)
+    for sample in samples:
+        _check(sample)
     merged = [_mean(list(group)) for _, group in groupby(samples, key=lambda each: each.seconds)]
     if not MIN_SAMPLES <= len(merged) <= MAX_SAMPLES:
         remedy = "record longer" if len(merged) < MIN_SAMPLES else "record fewer a second, or a part of the run"
         raise RunError(f"{where}: {len(merged)} samples, not {MIN_SAMPLES} to {MAX_SAMPLES}: {remedy}")
-    if not any(each.numbers[POWER] > 0 and each.numbers[CLOCK] > 0 for each in merged):
+    if not any(sample.numbers[POWER] > 0 and sample.numbers[CLOCK] > 0 for sample in merged):
         raise RunError(f"{where}: no sample has both a power and a clock over 0: record a board that works")
-    shown = [name for name in OPTIONAL if all(name in each.numbers for each in merged)]
-    seconds = np.array([each.seconds - merged[0].seconds for each in merged])
-    numbers = {name: np.array([each.numbers[name] for each in merged]) for name in (*REQUIRED, *shown)}
-    return Run(seconds, numbers, tuple(each.kind for each in merged))
+    shown = [name for name in OPTIONAL if all(name in sample.numbers for sample in merged)]
+    seconds = np.array([sample.seconds - merged[0].seconds for sample in merged])
+    numbers = {name: np.array([sample.numbers[name] for sample in merged]) for name in (*REQUIRED, *shown)}
+    return Run(seconds, numbers, tuple(sample.kind for sample in merged))
 
 
 def _check(sample: Sample) -> None:
@@ -129,20 +129,20 @@ def _check(sample: Sample) -> None:
 
 
 def _mean(samples: Sequence[Sample]) -> Sample:
-    """One sample for those of one time; their order makes no difference, not even in the last digit."""
+    """Samples of the same time as one; their order makes no difference, not even in the last digit."""
     first = samples[0]
     if len(samples) == 1:
         return first
-    names = [name for name in (*REQUIRED, *OPTIONAL) if all(name in each.numbers for each in samples)]
-    means = {name: math.fsum(each.numbers[name] for each in samples) / len(samples) for name in names}
-    return replace(first, numbers=means, kind=min(each.kind for each in samples))
+    names = [name for name in (*REQUIRED, *OPTIONAL) if all(name in sample.numbers for sample in samples)]
+    means = {name: math.fsum(sample.numbers[name] for sample in samples) / len(samples) for name in names}
+    return replace(first, numbers=means, kind=min(sample.kind for sample in samples))
 
 
 TIME: Final = "time"
 WORK: Final = "work"
 #: Columns that say which board a row is of.
 _BOARD: Final = ("index", "uuid", "gpu_uuid", "serial", "pci.bus_id")
-#: Units, and the factor to that of the quantity.
+#: Units, and the factor to the quantity's unit.
 _PERCENT: Final = {"%": 0.01, "percent": 0.01, "ratio": 1.0}
 _WATTS: Final = {"w": 1.0, "mw": 1e-3, "kw": 1e3}
 _MEGAHERTZ: Final = {"mhz": 1.0, "hz": 1e-6, "khz": 1e-3, "ghz": 1e3}
@@ -224,7 +224,7 @@ class _Head:
     def _add(self, number: int, title: str, place: str) -> None:
         name, _, rest = title.partition("[")
         name, unit = name.strip(), rest.strip().removesuffix("]").strip()
-        column = next((each for each in COLUMNS if name in each.names or name == each.quantity), None)
+        column = next((column for column in COLUMNS if name in column.names or name == column.quantity), None)
         what = TIME if name in _TIMES else WORK if name == WORK else column.quantity if column else ""
         if not what:
             if name in _BOARD:
@@ -277,7 +277,7 @@ def _factor(unit: str, column: Column, place: str) -> float:
 
 
 def _number(cell: str, column: Column, factor: float, place: str) -> float:
-    """The number of a cell; a unit after it replaces that of the head."""
+    """The number of a cell; a unit after it replaces the unit of the head."""
     text, _, unit = cell.partition(" ")
     try:
         number = float(text)
@@ -360,12 +360,12 @@ def read_answer(text: str, where: str) -> list[Series]:
         answer = json.loads(text)
         if answer["status"] != "success":
             raise RunError(f"{where}: {printable(str(answer.get('error')))[:300]}")
-        return [_series(each, where) for each in answer["data"]["result"]]
+        return [_series(row, where) for row in answer["data"]["result"]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, RunError):
             raise
         shown = printable(text[:_SHOWN_OF_SERIES])
-        raise RunError(f"{where}: the answer is not that of a Prometheus: {shown}") from None
+        raise RunError(f"{where}: the answer does not come from a Prometheus: {shown}") from None
 
 
 def _series(result: Any, where: str) -> Series:
@@ -388,15 +388,15 @@ def run_of_series(
     :raises RunError: when a quantity is missing, when there are several boards, and as :func:`run_of`.
     """
     of_quantity: dict[str, tuple[Series, float]] = {}
-    for each in series:
-        name = names.get(each.family)
+    for row in series:
+        name = names.get(row.family)
         if name is None or name.quantity not in (*REQUIRED, *OPTIONAL):
             continue
-        if any(each.labels.get(label) != value for label, value in only.items()):
+        if any(row.labels.get(label) != value for label, value in only.items()):
             continue
-        other = of_quantity.setdefault(name.quantity, (each, name.factor))[0]
-        if other is not each and other.family == each.family:
-            raise RunError(f"{where}: several boards have {each.family}: {_choice(other.labels, each.labels)}")
+        other = of_quantity.setdefault(name.quantity, (row, name.factor))[0]
+        if other is not row and other.family == row.family:
+            raise RunError(f"{where}: several boards have {row.family}: {_choice(other.labels, row.labels)}")
     missing = [name for name in REQUIRED if name not in of_quantity]
     if missing:
         wanted = "; ".join(f"{quantity}: {_families(quantity, names)}" for quantity in missing)
@@ -407,8 +407,8 @@ def run_of_series(
         for point in found.points:
             at.setdefault(point.seconds, {})[quantity] = point.number / factor
             places.setdefault(point.seconds, point.place)
-    whole = [each for each in sorted(at) if all(name in at[each] for name in REQUIRED)]
-    return run_of([Sample(places[each], each, at[each]) for each in whole], where)
+    whole = [moment for moment in sorted(at) if all(name in at[moment] for name in REQUIRED)]
+    return run_of([Sample(places[moment], moment, at[moment]) for moment in whole], where)
 
 
 def _sample_number(text: str, place: str) -> float:
@@ -425,7 +425,7 @@ def _choice(one: Mapping[str, str], other: Mapping[str, str]) -> str:
     """How to choose between series of two boards."""
     label = next((label for label in sorted(one) if one[label] != other.get(label)), "")
     if not label:
-        return "their labels do not tell them apart"
+        return "their labels do not distinguish them"
     return f"choose one, as --only {label}={printable(one[label])[:_SHOWN_OF_SERIES]}"
 
 

@@ -122,7 +122,7 @@ def _awaits(call: Callable[P, Call[T]]) -> Callable[Concatenate[Fleet, P], Corou
 
 
 class Fleet:
-    """A running fakedev; all methods are coroutines, those of :class:`fakedev.client.Fleet`.
+    """A running fakedev: the methods of :class:`fakedev.client.Fleet` as coroutines.
 
     It keeps nothing open between two calls, so it needs no end, and tasks and event loops may share it. A call that is
     cancelled closes its connection; with an advance, the clock stops then.

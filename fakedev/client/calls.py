@@ -69,7 +69,7 @@ def wait_until(
     """Advance a clock until a condition is true, which is checked before the first step, too.
 
     :param predicate: returns something true when the wait is over.
-    :param advance: advances the clock by so many seconds.
+    :param advance: advances the clock by this number of seconds.
     :returns: what the predicate returned.
     :raises NeverTrue: when it was not true within ``at_most``.
     :raises ValueError: for durations that are none, or a step that is not positive.
@@ -80,7 +80,7 @@ def wait_until(
     return value
 
 
-#: Items of a collection that are asked for at once; the API gives no more.
+#: Items of a collection per request: the API's maximum.
 _PAGE_SIZE: Final = 500
 
 
@@ -88,7 +88,7 @@ _PAGE_SIZE: Final = 500
 class Clock:
     """The simulated clock.
 
-    :param seconds: simulated seconds since the start, those of ``tick``.
+    :param seconds: simulated seconds since the start, at ``tick``.
     :param speed: simulated seconds in a second of the wall clock; 0: only an advance moves the clock.
     :param due_seconds: the time of the tick, in seconds since 1970.
     :param stopped_before_tick: after an advance that was stopped, the tick that it should have reached; else None.
@@ -279,7 +279,7 @@ def journal(
 
     :param kind: only these kinds, separated by commas.
     :param devices: only what concerns these devices.
-    :param limit: at most so many; None: all that the service still has.
+    :param limit: maximum; None: all that the service still has.
     :param since: only what happened since then: a simulated time before now, as ``10m``, or a wall time.
     """
     return _all(paths.JOURNAL, "journal", limit, kind=kind, devices=devices, node=node, search=search, since=since)

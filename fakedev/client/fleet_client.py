@@ -26,7 +26,7 @@ def _waits(call: Callable[P, Call[T]]) -> Callable[Concatenate[Fleet, P], T]:
 class Fleet:
     """A running fakedev; all methods wait for its answer.
 
-    Names of fields are those of doc/protocol-workload.txt, with ``_`` in place of ``-``.
+    Fields have the names of doc/protocol-workload.txt, with ``_`` in place of ``-``.
 
     :param url: an HTTP address with ``serve: all``: ``http://HOST:PORT``, ``HOST:PORT``, ``https://HOST:PORT``, or the
         path of a UNIX socket.

@@ -27,7 +27,7 @@ class NoAnswer(FleetError):
 
 
 class RequestRefused(FleetError):
-    """The service refused a request; the text is that of the API.
+    """The service refused a request; the text comes from the API.
 
     :param status: of HTTP, 400 or higher.
     :param code: one of the codes of the API, as ``bad-argument`` or ``unknown-name``.
@@ -238,7 +238,7 @@ def _reply(response: http.client.HTTPResponse) -> Reply:
 
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
-#: What the API says of a workload, a fault, a device, ...: its keys are those of doc/http.md.
+#: A workload, fault, device, ... as the API describes it; doc/http.md has the keys.
 Description = dict[str, Any]
 
 
@@ -271,7 +271,7 @@ class CallUnderWay(Generic[T]):
     """A call whose requests somebody sends.
 
     :param url: of the service.
-    :ivar request: the one that is to be sent; None: the call has its result.
+    :ivar request: the next request to send; None: the call has its result.
     :ivar result: of the call, at its end.
     """
 

@@ -39,14 +39,14 @@ class Samples(tuple[Sample, ...]):
     @property
     def names(self) -> tuple[str, ...]:
         """The names that there are, each once, in the order of the page."""
-        return tuple(dict.fromkeys(each.name for each in self))
+        return tuple(dict.fromkeys(sample.name for sample in self))
 
     def find(self, name: str, /, **labels: object) -> Samples:
         """The samples of that name that have these labels, and perhaps more. A number is compared as its text."""
         wanted = [(label, str(value)) for label, value in labels.items()]
         return Samples([
-            each for each in self
-            if each.name == name and all(each.labels.get(label) == value for label, value in wanted)
+            sample for sample in self
+            if sample.name == name and all(sample.labels.get(label) == value for label, value in wanted)
         ])  # fmt: skip
 
     def value(self, name: str, /, **labels: object) -> float:

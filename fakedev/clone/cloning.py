@@ -24,16 +24,20 @@ from fakedev.clone.document import (
     node_name,
     with_remarks,
 )
-from fakedev.clone.fleet_reader import FleetReader, ObservedNode
+from fakedev.clone.fleet_reader import FleetReader, ObservedDevice, ObservedNode, Unit
 from fakedev.clone.identity_changes import (
+    Movement,
+    assumed_wander,
     foreign_labels,
     identity_document,
     kept_names,
+    random_names,
+    unknown_families,
     with_seen_families,
     with_seen_labels,
 )
 from fakedev.clone.identity_scores import scored
-from fakedev.clone.recognition import device_of_model, recognized_device, shown_board
+from fakedev.clone.recognition import device_of_model, likely_identities, recognized_device, shown_board
 from fakedev.clone.scraped import PageGroup, anonymous_groups, thinned
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
@@ -103,6 +107,8 @@ def rendered(text: str, path: Path, made: Mapping[str, str]) -> Rendered:
 _ROUNDS: Final = 3
 #: The identity of pages of which only fields are known that no identity has by itself.
 _OF_FIELDS: Final = "dcgm"
+#: The board of a node whose exporter is not known: nothing of it is shown.
+_ANY_BOARD: Final = "h100-sxm5-80gb"
 
 
 @dataclass(frozen=True)
@@ -128,12 +134,14 @@ class Clone:
     :ivar identities: texts by path.
     :ivar scores: what each group of pages is, and how well its pages conform.
     :ivar notes: remarks on boards that are in no device type.
+    :ivar random_families: what moves by itself.
     """
 
     text: str
     identities: Mapping[Path, str]
     scores: Sequence[tuple[str, Conformity]]
     notes: Sequence[str]
+    random_families: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -158,6 +166,13 @@ class _Exporter:
         return self.identity != self.base
 
     @property
+    def title(self) -> str:
+        """Of its identity, in reports."""
+        if not self.base_name:
+            return "an unknown exporter"
+        return self.base_name + (" with changes" if self.is_own else "")
+
+    @property
     def named(self) -> str:
         """The identity as the configuration names it."""
         return f"./{self.path.name}" if self.is_own else self.base_name
@@ -167,13 +182,30 @@ class Cloning:
     """Makes one clone.
 
     :param show: is told the share that is done.
+    :param movement: of what the simulation does not follow.
     """
 
-    def __init__(self, wanted: Wanted, show: Callable[[float], None]) -> None:
+    def __init__(
+        self, wanted: Wanted, show: Callable[[float], None], movement: Movement = assumed_wander
+    ) -> None:
         self._wanted = wanted
+        self._movement = movement
+        is_assumed = movement is assumed_wander
+        self._pace = "and a pace that is assumed (fakedev learn fits it to days)" if is_assumed else "and its pace"
         self._show = show
         self._report = Report()
         self._catalog = Catalog(Files(environ=os.environ), self._report)
+
+    def check(self) -> None:
+        """Read the identity and the device that are wanted.
+
+        :raises ConfigurationError: when one cannot be used.
+        """
+        if self._wanted.identity:
+            named_identity(self._wanted.identity, self._catalog, self._report, "--identity")
+        if self._wanted.device:
+            self._catalog.device(self._wanted.device, Place("--device"))
+        self._report.raise_if_any()
 
     def run(self, groups: Sequence[PageGroup]) -> Clone:
         """The clone of some pages.
@@ -209,16 +241,23 @@ class Cloning:
         for exporter in exporters:
             page = exporter.group.joined()
             result = conformity(page, trial.page(exporter.named), is_stored=exporter.group.is_stored)
-            scores.append((exporter.base_name + (" with changes" if exporter.is_own else ""), result))
-            remarks += _remarks(exporter, result, trial)
+            scores.append((exporter.title, result))
+            remarks += _remarks(exporter, result, trial, self._pace)
         if len({exporter.named for exporter in exporters}) > 1:
             remarks.append(f"the nodes have different exporters, so each has an address of its own: {NODE_ADDRESSES}")
         notes = [note for exporter in exporters for note in exporter.notes]
-        return Clone(with_remarks(text, remarks), made, scores, notes)
+        moving = [name for exporter in exporters for name in random_names(exporter.identity)]
+        return Clone(with_remarks(text, remarks), made, scores, notes, moving)
 
     def _exporter(self, group: PageGroup, number: int) -> _Exporter:
         """The identity of a group of pages, and what is on them."""
         page = group.joined()
+        path = self._wanted.identity_path
+        if number:
+            path = path.with_stem(f"{path.stem}-{number + 1}")
+        is_known = self._wanted.identity or likely_identities(page.families, self._catalog, self._report)
+        if not (is_known or self._identity_of_fields(page)):
+            return self._unknown(group, path)
         compare = partial(conformity, is_stored=group.is_stored)
         report = scored(
             thinned(page), group.pages[0].name, self._catalog, self._report,
@@ -226,26 +265,40 @@ class Cloning:
             compare=compare, similarity=_similarity, program="fakedev clone",
         )  # fmt: skip
         # Of releases that are as similar, those with the labels of the page, and of these the newest.
-        alike = [each for each in report.scores if _similarity(each) == _similarity(report.best)]
+        alike = [score for score in report.scores if _similarity(score) == _similarity(report.best)]
         foreign = {each.identity: foreign_labels(self._as_written(each.identity), page) for each in alike}
-        alike = [each for each in alike if foreign[each.identity] == min(foreign.values())]
+        alike = [candidate for candidate in alike if foreign[candidate.identity] == min(foreign.values())]
         best = alike[-1]
         base = self._as_written(best.identity)
         identity = with_seen_labels(base, page)
-        path = self._wanted.identity_path
-        if number:
-            path = path.with_stem(f"{path.stem}-{number + 1}")
         reader = FleetReader(identity)
         nodes = reader.read(group)
+        if not nodes and not self._wanted.identity:
+            return self._unknown(group, path)
         if not nodes:
             raise ValueError(f"{group.pages[0].name}: no line names a device as {best.identity} does")
         self._check_board(page, group.pages[0].name)
-        others = ", ".join(each.identity for each in alike[:-1])
+        others = ", ".join(candidate.identity for candidate in alike[:-1])
         as_well = (f"the page is as much that of {others}",) if others else ()
         remarks = (*report.notes, *as_well, *dict.fromkeys(reader.notes))
         exporter = _Exporter(group, best.identity, base, identity, nodes, path, best.device, remarks, report.notes)
         self._check_instances(exporter)
         return self._with_families(exporter)
+
+    def _unknown(self, group: PageGroup, path: Path) -> _Exporter:
+        """An exporter that is not in the catalog: its series move by themselves, on a node of one board a page."""
+        page = group.joined()
+        families, left_out = unknown_families(page, self._movement)
+        nodes = tuple(ObservedNode(page.name, (ObservedDevice(0, Unit({}, {})),)) for page in group.pages)
+        base = Identity("unknown", "", (), ())
+        identity = replace(base, families=tuple(families))
+        remarks = (
+            "no exporter of the catalog prints these families: work and faults move none of them; the page of each "
+            "node is /nodes/NODE/metrics",
+            *(f"{name} is on the pages, and not in the clone: {why}" for name, why in left_out.items()),
+        )
+        device = self._wanted.device or _ANY_BOARD
+        return _Exporter(group, "", base, identity, nodes, path, device, remarks, remarks[:1])
 
     def _check_board(self, page: CapturedPage, name: str) -> None:
         """Refuse a board that is named, and of which no device type is the model: its clone would be another board.
@@ -269,7 +322,7 @@ class Cloning:
             board = self._board(exporter, node)
             for device in node.devices:
                 profiles = dict.fromkeys(part.facts.get("mig_profile", "") for part in device.parts)
-                unknown = [printable(each) or "no profile" for each in profiles if each not in board.profiles]
+                unknown = [printable(profile) or "no profile" for profile in profiles if profile not in board.profiles]
                 if unknown:
                     known = ", ".join(sorted(board.profiles)) or "none"
                     raise ValueError(
@@ -293,9 +346,9 @@ class Cloning:
 
     def _with_families(self, exporter: _Exporter) -> _Exporter:
         """The same with the families that the pages have; each time the pages are rendered and compared again."""
-        devices = sum(len(node.devices) for node in exporter.nodes)
         some = exporter.group.of_each_shape()
         page = some.joined()
+        devices = sum(len(node.devices) for node in FleetReader(exporter.identity).read(some))
         known = self._known_families(exporter, page)
         remarks: dict[str, str] = {}
         for _ in range(_ROUNDS):
@@ -304,7 +357,9 @@ class Cloning:
             result = conformity(page, shown, is_stored=exporter.group.is_stored)
             if all(difference.aspect == "range" for difference in result.differences):
                 break
-            identity, left_out = with_seen_families(exporter.identity, page, shown, result, known, devices)
+            identity, left_out = with_seen_families(
+                exporter.identity, page, shown, result, known, devices, self._movement
+            )
             known = {}
             remarks |= {name: f"{name} is on the pages, and not in the clone: {why}" for name, why in left_out.items()}
             if identity == exporter.identity:
@@ -319,7 +374,7 @@ class Cloning:
         loaded = self._catalog.identity(exporter.base_name, Place("identity"))
         table = self._catalog.field_table(loaded.making.fields, Place("fields")) if loaded else None
         has = {family.name for family in exporter.identity.families}
-        missing = [each for each in page.families.values() if each.name not in has and each.samples]
+        missing = [family for family in page.families.values() if family.name not in has and family.samples]
         if not isinstance(table, FieldTable):
             return {}
         rows = [
@@ -342,7 +397,7 @@ class Cloning:
         placed = [
             Placed(
                 node, self._board(exporter, node), exporter.named,
-                {each.index: corrections.get((node.name, each.index), Correction()) for each in node.devices},
+                {device.index: corrections.get((node.name, device.index), Correction()) for device in node.devices},
             )
             for exporter in exporters
             for node in exporter.nodes
@@ -355,7 +410,7 @@ class Cloning:
         return file_text(configuration_document(placed, is_steady=is_steady)), made
 
     def _rendered(self, text: str, made: Mapping[Path, str]) -> Rendered:
-        return rendered(text, self._wanted.path, {str(path): each for path, each in made.items()})
+        return rendered(text, self._wanted.path, {str(path): content for path, content in made.items()})
 
     def _board(self, exporter: _Exporter, node: ObservedNode) -> Board:
         """The device type of a node: by the texts of its first device."""
@@ -383,16 +438,19 @@ def _check_nodes(exporters: Sequence[_Exporter]) -> None:
                 )
 
 
-def _remarks(exporter: _Exporter, result: Conformity, simulated: Rendered) -> list[str]:
-    """What a reader of the files should know of a group of pages."""
+def _remarks(exporter: _Exporter, result: Conformity, simulated: Rendered, pace: str) -> list[str]:
+    """What a reader of the files should know of a group of pages.
+
+    :param pace: of what moves by itself, in words.
+    """
     counts = (
         _counted(len(exporter.group.pages), "target" if exporter.group.is_stored else "page"),
         _counted(len(exporter.nodes), "node"),
         _counted(sum(len(node.devices) for node in exporter.nodes), "device"),
     )
     remarks = [
-        f"{', '.join(counts)}: {exporter.base_name}"
-        f"{' with the changes in ' + exporter.path.name if exporter.is_own else ''}; "
+        f"{', '.join(counts)}: {exporter.base_name or 'unknown exporter'}"
+        f"{' with the changes' * bool(exporter.base_name) + f' in {exporter.path.name}' if exporter.is_own else ''}; "
         f"its pages conform {result.percent:.1f} % ({result.met} of {result.aspects} aspects)"
     ]
     if exporter.group.is_stored:
@@ -405,15 +463,21 @@ def _remarks(exporter: _Exporter, result: Conformity, simulated: Rendered) -> li
     kept = kept_names(exporter.identity, exporter.base) if exporter.is_own else []
     if kept:
         remarks.append(f"the simulation does not change these, they keep the numbers that were read: {', '.join(kept)}")
+    moving = random_names(exporter.identity)
+    if moving:
+        remarks.append(
+            "the simulation does not follow these: they are random processes with the distribution of what was read, "
+            f"{pace}: {', '.join(moving)}"
+        )
     remarks += _sparse(exporter.nodes)
     found = closeness(exporter.nodes, simulated.value)
     if found:
-        near = ", ".join(each.quantity for each in found if each.example is None)
+        near = ", ".join(remark.quantity for remark in found if remark.example is None)
         remarks.append(
             f"counters begin at 0; after {STEADY_SECONDS} simulated seconds near what was read on all devices: "
             f"{near or 'nothing'}"
         )
-        remarks += [str(each) for each in found if each.example is not None]
+        remarks += [str(remark) for remark in found if remark.example is not None]
     return remarks
 
 

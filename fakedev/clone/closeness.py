@@ -89,9 +89,9 @@ def _as_stored(page: CapturedPage) -> CapturedPage:
     for name, family in thinned(page).families.items():
         samples = [
             # A Prometheus has no label without a text.
-            Sample(tuple(sorted(label for label in each.labels if label[1])), f"{float(each.number):.0f}",
+            Sample(tuple(sorted(label for label in sample.labels if label[1])), f"{float(sample.number):.0f}",
                    has_timestamp=False)
-            for each in family.samples
+            for sample in family.samples
         ]
         families[name] = replace(family, samples=tuple(samples))
     return CapturedPage(families, page.is_declared_first)

@@ -22,7 +22,7 @@ _PCI: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+|^[._-]+|[._-]+$")
 #: Facts of a device that have keys of their own, and the texts that these take.
 _KEYS: Final = {"uuid": ("uuid", _UUID), "serial": ("serial", re.compile(r".+")), "pci_address": ("pci", _PCI)}
-#: What work is asked for beside the load, of what was read; the other quantities follow.
+#: What work requests besides the load, of what was read; the other quantities follow.
 _ASKED: Final = (
     "memory_bandwidth_ratio", "tensor_active_ratio", "encoder_active_ratio",
     "decoder_active_ratio", "pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second",
@@ -30,12 +30,16 @@ _ASKED: Final = (
 #: A smaller share is none. What is this many times the value of an idle board is of some work.
 _LEAST_RATIO: Final = 0.001
 _NOT_IDLE: Final = 10
+#: A number up to 100 could be meant as a share, and is refused.
+_LEAST_BYTES: Final = 1000.0
 #: Work with a smaller share of tensor pipes of its load uses none; plain work has a fifth.
 _NO_TENSOR: Final = 0.02
+#: Work on a board that the hardware slows down may draw no more than the board does when idle; work has some intensity.
+_LEAST_INTENSITY: Final = 0.1
 #: Idle boards of a type differ by this share of their power.
 _NEAR_IDLE: Final = 0.1
-#: A page is a moment: how much a load fluctuates is not on it. Assumed are so much of the load, and at most so many
-#: percent points; values stay near what was read.
+#: A page is a moment: how much a load fluctuates is not on it. Assumed are this share of the load and at
+#: most these percent points; values stay near what was read.
 _FLUCTUATION: Final = 0.1
 _MOST_FLUCTUATION: Final = 5.0
 _MIB: Final = 2**20
@@ -112,13 +116,13 @@ def _pool(placed: Placed) -> dict[str, Any]:
     known = dict(placed.board.type.facts)
     if driver:
         known |= driver_facts(driver, known)
-    facts = [{name: text for name, text in each.unit.facts.items() if known.get(name) != text} for each in devices]
+    facts = [{name: text for name, text in device.unit.facts.items() if known.get(name) != text} for device in devices]
     common = {
         name: text
         for name, text in (facts[0] if facts else {}).items()
-        if name not in _KEYS and name != "device_file" and all(each.get(name) == text for each in facts)
+        if name not in _KEYS and name != "device_file" and all(fact.get(name) == text for fact in facts)
     }
-    count = max((each.index for each in devices), default=0) + 1
+    count = max((device.index for device in devices), default=0) + 1
     body: dict[str, Any] = {
         "device": placed.board.type.name, "devices-per-node": count, "identity": placed.identity,
     }  # fmt: skip
@@ -130,13 +134,13 @@ def _pool(placed: Placed) -> dict[str, Any]:
         _device(device, {name: text for name, text in own.items() if name not in common}, placed)
         for device, own in zip(devices, facts, strict=True)
     ]
-    entries = [each for each in entries if len(each) > 1]
+    entries = [entry for entry in entries if len(entry) > 1]
     return body | ({"devices": entries} if entries else {})
 
 
 def _driver(devices: Iterable[ObservedDevice]) -> str:
     """The version of the driver of a node, as the key takes it; empty where the page shows none, or several."""
-    versions = {each.unit.facts.get("driver_version", "") for each in devices}
+    versions = {device.unit.facts.get("driver_version", "") for device in devices}
     try:
         return driver_version(versions.pop()) if len(versions) == 1 else ""
     except ValueError:
@@ -183,7 +187,7 @@ def _workload(
     load = _load(unit.values, board)
     intensity = None if is_part else _intensity(unit.values, board, load / 100)
     if intensity is not None:
-        intensity = round(min(intensity * factor, 100.0), 1)
+        intensity = round(min(max(intensity * factor, _LEAST_INTENSITY), 100.0), 1)
     if is_part:
         asked = _memory(unit.values.get("memory_used_bytes", 0.0))
     else:
@@ -227,7 +231,7 @@ def _intensity(values: Mapping[str, float], board: DeviceType, load_ratio: float
 
 
 def _asked(unit: Unit, board: DeviceType, load: float, intensity: float) -> dict[str, str]:
-    """What the work asks of metrics beside what its load brings, so that these are as they were read."""
+    """What the work requests of metrics in addition to its load, so that these are as they were read."""
     values = unit.values
     asked = _memory(values.get("memory_used_bytes", 0.0)) if "memory_used_bytes" in board.ranges else {}
     for quantity in _ASKED:
@@ -239,7 +243,7 @@ def _asked(unit: Unit, board: DeviceType, load: float, intensity: float) -> dict
             continue
         if quantity.endswith("_ratio") and more >= _LEAST_RATIO:
             asked[metric_word(quantity)] = f"{round(100 * min(more, 1.0), 2):g}%"
-        elif not quantity.endswith("_ratio") and more > 0:
+        elif not quantity.endswith("_ratio") and more >= _LEAST_BYTES:
             asked[metric_word(quantity)] = f"{more:.0f}"
     return asked
 

@@ -119,7 +119,7 @@ OF_DEVICES: Final = frozenset(("device", "held", "part", "unit", "repeated", "wh
 TELLING: Final = ("uuid", "pci_address", "serial", "index", "device_file")
 #: Facts of an instance; its UUID is computed and cannot be given.
 OF_PARTS: Final = frozenset(("mig_id", "mig_profile", "part", "part_uuid"))
-#: Facts of whoever has the device, beside pod, namespace and container.
+#: Facts of the owner of a device, besides pod, namespace and container.
 _OF_OWNERS: Final = ("pod_", "dra_", "hpc_job", "job_")
 _OWNER: Final = ("pod", "namespace", "container")
 #: Facts that the simulation computes and that say nothing of a device.
@@ -136,7 +136,7 @@ OWNERS_LABEL: Final = "pod_label_"
 
 
 def is_of_owner(fact: str) -> bool:
-    """Whether a fact is one of whoever has the device, beside pod, namespace and container."""
+    """Whether a fact is about the owner of the device, besides pod, namespace and container."""
     return fact.startswith(_OF_OWNERS)
 
 
@@ -256,7 +256,7 @@ class FleetReader:
                 devices[int(index)] = device
             else:
                 without.append(device)
-        twice = [each.unit.facts["index"] for each in without if "index" in each.unit.facts]
+        twice = [device_so_far.unit.facts["index"] for device_so_far in without if "index" in device_so_far.unit.facts]
         if twice:
             self.notes.append(f"{name}: {len(twice)} devices have the index of another one and got a free one")
         for device in without:

@@ -7,25 +7,30 @@ the simulation does not follow keep the numbers that were read.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import numpy as np
 
 from fakedev.clone.fleet_reader import KEPT_NUMBER, OTHER_LABEL, OWNERS_LABEL, TELLING, facts_of
 from fakedev.clone.scraped import format_of, in_order
 from fakedev.exporters.conform import Conformity
 from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
-from fakedev.exporters.samples import CapturedFamily, CapturedPage, Sample
+from fakedev.exporters.numbers import formatted
+from fakedev.exporters.samples import CapturedFamily, CapturedPage, Labels, Sample
+from fakedev.exporters.wandering import Wander
 
 
 def identity_document(name: str, based_on: str, identity: Identity, base: Identity) -> dict[str, Any]:
     """The document of an identity that is based on another one: only what differs.
 
     :param name: of the new identity.
-    :param based_on: how the configuration names ``base``.
+    :param based_on: how the configuration names ``base``; empty: it has no name there, and says nothing.
     """
-    document: dict[str, Any] = {"name": name, "based-on": based_on}
+    document: dict[str, Any] = {"name": name} | ({"based-on": based_on} if based_on else {})
     if identity.layout is not base.layout:
         document["layout"] = identity.layout.value
     if identity.timestamps != base.timestamps:
@@ -84,6 +89,8 @@ def _row(row: RowSpec) -> dict[str, Any]:
         document["quantity"] = row.quantity
     elif row.fact and not row.is_per_fact:
         document["fact"] = row.fact
+    elif row.random is not None:
+        document["random"] = wander_document(row.random)
     else:
         document["constant"] = row.constant
     if row.unit != "same":
@@ -109,6 +116,18 @@ def _row(row: RowSpec) -> dict[str, Any]:
     if row.labels:
         document["labels"] = labels_document(row.labels)
     return document
+
+
+def wander_document(wander: Wander) -> dict[str, Any]:
+    """A random process as a file has it."""
+    document: dict[str, Any] = {"quantiles": list(wander.quantiles)}
+    if wander.shares:
+        document["shares"] = list(wander.shares)
+    usual = Wander(wander.quantiles)
+    if wander.lasts_seconds != usual.lasts_seconds:
+        document["lasts"] = f"{wander.lasts_seconds:g}s"
+    parts = {"own": wander.own, "noise": wander.noise, "growing": wander.growing}
+    return document | {name: value for name, value in parts.items() if value != getattr(usual, name)}
 
 
 @dataclass(frozen=True)
@@ -164,7 +183,7 @@ def with_seen_labels(identity: Identity, page: CapturedPage) -> Identity:
             inserted.setdefault(at, []).append(LabelSpec(name, "") if name in seen.empty else seen_label)
             leading_labels += at < kept_leading
     placed = inserted.get(0, []) + [
-        each for place, label in enumerate(labels, 1) for each in (label, *inserted.get(place, ()))
+        name for place, label in enumerate(labels, 1) for name in (label, *inserted.get(place, ()))
     ]
     if tuple(placed) == identity.labels:
         return identity
@@ -223,16 +242,31 @@ def merged(sequences: Iterable[Sequence[str]]) -> list[str]:
     return order
 
 
+#: Steps of probability of quantiles.
+_STEPS: Final = np.linspace(0.0, 1.0, 11)
+_COUNTED_SECONDS: Final = 7 * 86_400.0
+#: Whole numbers below this are states or counts of a few.
+_STATES: Final = 16
+#: Names of what does not move by itself.
+_LIMITS: Final = re.compile(
+    r"limit|total_?(?:bytes|memory)|max|min_|capacity|threshold|version|info|start_time|created"
+)
+#: Formats with fewer decimals.
+_ROUNDED_FORMATS: Final = {
+    NumberFormat.GO: (NumberFormat.GO_WHOLE, NumberFormat.GO_FIXED2, NumberFormat.GO_FIXED6),
+    NumberFormat.PYTHON: (NumberFormat.PYTHON_WHOLE,),
+    NumberFormat.DIGITS15: (NumberFormat.INT, NumberFormat.FIXED6),
+}
 #: Types of families that an identity can have.
 KINDS: Final = ("gauge", "counter", "untyped")
 #: Rows of such a family with different labels of their own, at most.
 _MOST_ROWS: Final = 200
 
 
-def kept_family(family: CapturedFamily, identity: Identity, devices: int) -> FamilySpec:
-    """A family that shows the numbers that were read, each on its device; of lines of no device the first.
+def kept_family(family: CapturedFamily, identity: Identity, devices: int, movement: Movement) -> FamilySpec:
+    """A family that moves by itself, or shows the numbers that were read, each on its device; of no device the first.
 
-    :param devices: of the fleet; where all have the same number it is a constant, else a fact of each.
+    :param devices: on the pages; where all have the same number it is a constant, else a fact of each.
     :raises ValueError: when an identity cannot have it, with the reason.
     """
     if family.kind not in KINDS:
@@ -253,15 +287,98 @@ def kept_family(family: CapturedFamily, identity: Identity, devices: int) -> Fam
         raise ValueError("a label has braces, which identities take for facts")
     if len(rows) > _MOST_ROWS:
         raise ValueError(f"it has {len(rows)} rows with different labels, more than {_MOST_ROWS}")
-    number = format_of([sample.number for sample in family.samples], NumberFormat.GO) or NumberFormat.GO
+    numbers = [sample.number for sample in family.samples]
+    number = format_of(numbers, NumberFormat.GO) or NumberFormat.GO
     specs = []
     for place, (own, samples) in enumerate(rows.items()):
         fact = f"{KEPT_NUMBER}{family.name}" + (f"_{place}" if place else "")
-        is_constant = not of_devices or (len({each.number for each in samples}) == 1 and len(samples) >= devices)
+        # A device that had several owners has several lines.
+        shown_on = {_telling(sample, identity) for sample in samples}
+        is_everywhere = not of_devices or len(shown_on) >= devices
+        is_constant = not of_devices or (len({sample.number for sample in samples}) == 1 and is_everywhere)
         shown: dict[str, Any] = {"constant": float(samples[0].number)} if is_constant else {"fact": f"{{{fact}}}"}
+        random = movement(family, own, samples)
+        if random is not None and is_everywhere:
+            shown, number = {"random": random}, rounded_format(numbers, number)
         labels = tuple(LabelSpec(name, value) for name, value in own)
         specs.append(RowSpec("", labels=labels, level=level, **shown))
     return FamilySpec(family.name, family.kind, family.help or "", number, tuple(specs))
+
+
+def unknown_families(page: CapturedPage, movement: Movement) -> tuple[list[FamilySpec], dict[str, str]]:
+    """The families of a page of which nothing is known: a row for each set of labels.
+
+    :returns: and those that an identity cannot have, each with the reason.
+    """
+    families: list[FamilySpec] = []
+    left_out: dict[str, str] = {}
+    nothing = Identity("unknown", "", (), ())
+    for family in page.families.values():
+        for plain in plain_families(family):
+            try:
+                families.append(kept_family(plain, nothing, 0, movement))
+            except ValueError as error:
+                left_out[plain.name] = str(error)
+    return families, left_out
+
+
+def plain_families(family: CapturedFamily) -> list[CapturedFamily]:
+    """A family as those that an identity can have: a histogram is counters, a summary gauges and counters."""
+    if family.kind not in ("histogram", "summary"):
+        return [family] if family.samples else []
+    found: dict[str, list[Sample]] = {}
+    for sample in family.samples:
+        found.setdefault(sample.suffix, []).append(sample)
+    return [
+        replace(family, name=family.name + suffix, kind="counter" if suffix else "gauge", samples=tuple(samples))
+        for suffix, samples in found.items()
+    ]
+
+
+def _telling(sample: Sample, identity: Identity) -> tuple[str, ...]:
+    """What tells the device of a line from all others."""
+    facts = facts_of(dict(sample.labels), identity.labels)
+    return tuple(facts.get(name, "") for name in ("node", *TELLING))
+
+
+#: How a row of a family moves, of whose labels some are the row's own; None: it does not.
+Movement = Callable[[CapturedFamily, Labels, Sequence[Sample]], Wander | None]
+
+
+def assumed_wander(family: CapturedFamily, own: Labels, samples: Sequence[Sample]) -> Wander | None:
+    """How a family may move that was read at one moment; None where nothing says that it moves.
+
+    A counter has counted for a week (chosen). A gauge moves where devices differ, or where it has decimals: mostly by
+    device, and a tenth of the variance within a minute (chosen).
+    """
+    values = [float(sample.number) for sample in samples]
+    if family.kind == "counter":
+        rates = np.quantile(values, _STEPS if len(values) > 1 else [0.5]) / _COUNTED_SECONDS
+        return Wander(short_numbers(rates), growing=0.5) if max(values) > 0 else None
+    is_state = all(value.is_integer() and abs(value) < _STATES for value in values)
+    is_single = len({*values}) == 1
+    if is_state or _LIMITS.search(family.name) or (is_single and (len(values) > 1 or values[0].is_integer())):
+        return None
+    if is_single:
+        return Wander(short_numbers([0.95 * values[0], 1.05 * values[0]][:: 1 if values[0] > 0 else -1]))
+    return Wander(short_numbers(np.quantile(values, _STEPS)), own=0.9)
+
+
+def short_numbers(values: Iterable[float]) -> tuple[float, ...]:
+    """Numbers as short as files want them."""
+    return tuple(float(f"{value:.6g}") for value in values)
+
+
+def rounded_format(numbers: Sequence[str], usual: NumberFormat) -> NumberFormat:
+    """The format of the fewest decimals in which all numbers are as they were read."""
+    wanted = [number.encode() for number in numbers]
+    values = np.array([float(number) for number in numbers])
+    few = _ROUNDED_FORMATS.get(usual, ())
+    # What a Prometheus has kept is in no format.
+    is_whole = usual is NumberFormat.GO and bool((values == np.floor(values)).all())
+    return next(
+        (each for each in few if formatted(values, each) == wanted), NumberFormat.GO_WHOLE if is_whole else usual
+    )
 
 
 def with_seen_families(
@@ -271,6 +388,7 @@ def with_seen_families(
     result: Conformity,
     known: Mapping[str, FamilySpec],
     devices: int,
+    movement: Movement,
 ) -> tuple[Identity, dict[str, str]]:
     """The identity with the families of the page that was read, in its order.
 
@@ -299,10 +417,11 @@ def with_seen_families(
         elif spec is not None and name not in shown.families and _without_versions(spec) != spec:
             found[name] = _without_versions(spec)
         else:
-            try:
-                found[name] = kept_family(family, identity, devices)
-            except ValueError as error:
-                left_out[name] = str(error)
+            for plain in plain_families(family):
+                try:
+                    found[plain.name] = kept_family(plain, identity, devices, movement)
+                except ValueError as error:
+                    left_out[plain.name] = str(error)
     order = list(found) if "order" in {aspect for each in aspects.values() for aspect in each} else None
     missing = [family for family in identity.families if family.name not in {*read.families, *shown.families}]
     every = {**found, **{family.name: family for family in missing}}
@@ -356,4 +475,10 @@ def kept_names(identity: Identity, base: Identity) -> list[str]:
         for family in identity.families
         if (family.name not in of_base or any(KEPT_NUMBER in row.fact for row in family.rows))
         and all(row.fact.startswith(f"{{{KEPT_NUMBER}") or not (row.fact or row.quantity) for row in family.rows)
+        and not any(row.random for row in family.rows)
     ]
+
+
+def random_names(identity: Identity) -> list[str]:
+    """The families of an identity that are random processes."""
+    return [family.name for family in identity.families if any(row.random for row in family.rows)]

@@ -27,8 +27,10 @@ from fakedev.exporters.scores import Scored
 from fakedev.exporters.settings.catalog import Catalog, named_identity
 from fakedev.schema.places import Place, Report
 
-#: How DCGM's profiling fields begin: a board that is to be divided and is not has none of them.
+#: How DCGM's profiling fields begin: a board in MIG mode without instances has none of them.
 _PROFILING: Final = "DCGM_FI_PROF_"
+#: What dcgm-exporter's own list of counters has to 4.8.4 and the Helm chart's has not: a label and a family.
+_NOT_OF_HELM: Final = ("DCGM_FI_DRIVER_VERSION", "DCGM_FI_DEV_FB_RESERVED")
 #: Compares a capture with a page.
 Compare = Callable[[CapturedPage, CapturedPage], Conformity]
 
@@ -80,8 +82,8 @@ def scored(
         nonlocal done
         made: list[Scored] = []
         for name in wanted:
-            for each in boards:
-                made += _scores(name, each, capture, thin, catalog, report, compare, is_idle=is_idle)
+            for board in boards:
+                made += _scores(name, board, capture, thin, catalog, report, compare, is_idle=is_idle)
                 done += 1
                 if show is not None:
                     show(done / steps)
@@ -99,9 +101,9 @@ def scored(
     best = max(every, key=similarity)
     # Of a capture of idle boards, the numbers are those of such a page.
     idle = scores([best.identity], [best.device], is_idle=True)
-    if max(each.result.percent for each in idle) > best.result.percent:
+    if max(score.result.percent for score in idle) > best.result.percent:
         every += idle + scores([name for name in names if name != best.identity], [best.device], is_idle=True)
-    best_of = {each.identity: each for each in sorted(every, key=similarity)}
+    best_of = {score.identity: score for score in sorted(every, key=similarity)}
     ordered = sorted((best_of[name] for name in names), key=similarity, reverse=True)
     return ScoreReport(source, tuple(ordered), tuple(notes))
 
@@ -152,8 +154,8 @@ def judged(
             result = within_limits(result, part, limits[board], where)
         if unnamed is not None and limits and limits.keys() == lines.keys():
             # They are of one of these boards.
-            shared = set.intersection(*(set(each) for each in limits.values()))
-            highest = {name: max(each[name] for each in limits.values()) for name in shared}
+            shared = set.intersection(*(set(limit) for limit in limits.values()))
+            highest = {name: max(limit[name] for limit in limits.values()) for name in shared}
             result = within_limits(result, unnamed, highest, where)
     return result, list(notes)
 
@@ -172,7 +174,7 @@ def _scores(
     name: str, device: str, capture: CapturedPage, thin: CapturedPage, catalog: Catalog, report: Report,
     compare: Compare, *, is_idle: bool,
 ) -> Iterator[Scored]:
-    """The scores of an identity on a device, also as pages of boards that are to be divided and are not yet.
+    """The scores of an identity on a device, also as pages of boards in MIG mode without instances.
 
     :param thin: the capture for comparisons.
     :param is_idle: both boards of the page are idle; else one works.
@@ -191,10 +193,21 @@ def _scores(
 
 
 def _variants(identity: Identity, page: CapturedPage, capture: CapturedPage) -> Iterator[tuple[CapturedPage, str]]:
+    """A page; and for a capture without what only undivided boards have, or Helm leaves out, the same without that."""
+    yield from _divided(identity, page, capture, "")
+    label, family = _NOT_OF_HELM
+    if label in (spec.name for spec in identity.labels) and label not in capture.label_names():
+        page = page.without_label(label).without({family} - capture.families.keys())
+        yield from _divided(identity, page, capture, " (counters of the Helm chart)")
+
+
+def _divided(
+    identity: Identity, page: CapturedPage, capture: CapturedPage, remark: str
+) -> Iterator[tuple[CapturedPage, str]]:
     """A page; and for a capture that has none of what only undivided boards have, the same without that."""
-    yield page, ""
-    whole = {each.name for each in identity.families if {row.level for row in each.rows} == {"whole"}}
+    yield page, remark
+    whole = {family.name for family in identity.families if {row.level for row in family.rows} == {"whole"}}
     if whole & page.families.keys() and not whole & capture.families.keys():
-        yield page.without(whole), " (MIG on, no instance)"
         profiling = {name for name in page.families if name.startswith(_PROFILING)}
-        yield page.without(whole | profiling), " (MIG on, no instance)"
+        for gone in (whole, whole | profiling):
+            yield page.without(gone), f"{remark} (MIG on, no instance)"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from time import time
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
@@ -31,12 +32,16 @@ _OWN_SERIES: Final = frozenset((
 _EXPORTED: Final = "exported_"
 
 
-def read_prometheus(url: str, match: str, first: str | None = None, last: str | None = None) -> list[SourcePage]:
+def read_prometheus(
+    url: str, match: str, first: str | None = None, last: str | None = None,
+    ask: Callable[[str, Mapping[str, str]], Any] | None = None,
+) -> list[SourcePage]:
     """The pages of the targets, each series with its last value in the range, labels in the order of their names.
 
     :param url: of the server, also with a path before ``/api/v1``.
     :param match: a selector; an empty one is refused: all series of a Prometheus are no fleet.
     :param first, last: ISO 8601 times or None: the last five minutes, now.
+    :param ask: sends a query to this server; None: by :func:`asked`.
     :raises ValueError: for an address, a selector or a time that cannot be used, and for a range without series.
     :raises ConnectionError: when the server does not answer as a Prometheus does.
     """
@@ -44,18 +49,19 @@ def read_prometheus(url: str, match: str, first: str | None = None, last: str | 
         raise ValueError(f"--prometheus: {url!r} is no address, as http://localhost:9090")
     if not match:
         raise ValueError("--match: say which series, as '{job=\"dcgm\"}': all of a Prometheus are no fleet")
+    ask = ask or partial(asked, url)
     end = moment("--to", last, time())
     begin = moment("--from", first, end - _RANGE_SECONDS)
     if begin >= end:
         raise ValueError("--from: is not before --to")
     query = f"last_over_time({match}[{max(round((end - begin) * 1000), 1)}ms])"
-    found = asked(url, "query", {"query": query, "time": f"{end:.3f}"})
+    found = ask("query", {"query": query, "time": f"{end:.3f}"})
     series = found.get("result") if isinstance(found, dict) else None
     if not isinstance(series, list):
-        raise ConnectionError(f"{url}: the answer is not that of a Prometheus")
+        raise ConnectionError(f"{url}: the answer does not come from a Prometheus")
     if not series:
         raise ValueError(f"{url}: no series of {match} from {_shown(begin)} to {_shown(end)}")
-    metadata = asked(url, "metadata", {})
+    metadata = ask("metadata", {})
     pages = pages_of_series(series, metadata if isinstance(metadata, dict) else {})
     if not pages:
         raise ValueError(f"{url}: {match} has only series that Prometheus makes itself")
@@ -71,12 +77,12 @@ def pages_of_series(series: Iterable[Any], metadata: Mapping[str, Any]) -> list[
     """
     targets: dict[str, dict[str, list[Sample]]] = {}
     try:
-        for each in series:
-            labels: Mapping[str, str] = each["metric"]
+        for row in series:
+            labels: Mapping[str, str] = row["metric"]
             name = labels["__name__"]
             if name in _OWN_SERIES:
                 continue
-            sample = Sample(own_labels(labels), str(float(each["value"][1])), has_timestamp=False)
+            sample = Sample(own_labels(labels), str(float(row["value"][1])), has_timestamp=False)
             targets.setdefault(labels.get("instance", "target"), {}).setdefault(name, []).append(sample)
     except (KeyError, TypeError, IndexError, ValueError, AttributeError):
         raise ConnectionError("a series of the answer has no metric with a name, or no value") from None
@@ -130,7 +136,7 @@ def asked(url: str, what: str, query: Mapping[str, str]) -> Any:
     try:
         return json.loads(body)["data"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ConnectionError(f"{address}: the answer is not that of a Prometheus") from None
+        raise ConnectionError(f"{address}: the answer does not come from a Prometheus") from None
 
 
 def _error_words(body: bytes) -> str:

@@ -28,7 +28,7 @@ _TELLING: Final = ("product_name", "card_model", "pci_device_id")
 _NAME_LABELS: Final = ("modelName", "model_name", "name", "card_series", "card_model", "dev_name", "model")
 
 #: Labels with the version of the driver.
-_DRIVER_LABELS: Final = ("DCGM_FI_DRIVER_VERSION", "driver_version")
+_DRIVER_LABELS: Final = ("DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "driver_version")
 
 #: An identity is likely if it has at least this share of the families that the likeliest has.
 _LIKELY: Final = 0.8
@@ -70,14 +70,14 @@ def usual_device(identities: Iterable[str], catalog: Catalog, report: Report) ->
 
 def alike_devices(device: str, catalog: Catalog) -> list[str]:
     """The names of the device types of the vendor of one, itself first."""
-    types = {each.name: each.facts.get("vendor") for each in _types(catalog)}
+    types = {device_type.name: device_type.facts.get("vendor") for device_type in _types(catalog)}
     return [device, *(name for name, vendor in types.items() if vendor == types.get(device) and name != device)]
 
 
 def _types(catalog: Catalog) -> Iterator[DeviceType]:
     """The device types of the catalog: each as often as it has names, for which it is read once."""
     loaded = (catalog.device(name, Place("device")) for name in catalog.device_names())
-    return (each.type for each in loaded if each is not None)
+    return (loaded_device.type for loaded_device in loaded if loaded_device is not None)
 
 
 def shown_board(page: CapturedPage) -> str:
@@ -111,7 +111,7 @@ def recognized_instances(page: CapturedPage, device: str, catalog: Catalog) -> t
     :param device: the type of its boards; profiles that it does not have are left out.
     """
     loaded = catalog.device(device, Place("device"))
-    known = [each.name for each in loaded.mig.profiles] if loaded and loaded.mig else []
+    known = [profile.name for profile in loaded.mig.profiles] if loaded and loaded.mig else []
     boards: dict[str | None, dict[str | None, str]] = {}
     for family in page.families.values():
         for sample in family.samples:
@@ -173,7 +173,7 @@ def shown_facts(page: CapturedPage, identity: Identity, known: Collection[str]) 
                     owner.setdefault(name, text[:_LONGEST])
                 elif name not in _OF_ONE:
                     boards.setdefault(name, text[:_LONGEST])
-    count = max((len(each) for each in devices.values()), default=0)
+    count = max((len(units) for units in devices.values()), default=0)
     facts = {**boards, **recognized_facts(page)}
     return ShownFacts(facts, owner, min(max(count, 2), _MOST_BOARDS))
 

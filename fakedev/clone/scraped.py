@@ -20,7 +20,7 @@ from fakedev.exporters.samples import CapturedFamily, CapturedPage, Sample
 
 #: Pages are of one exporter if they share at least this part of the families of the smaller one.
 _SHARED: Final = 0.5
-#: Of each family, so many lines with each set of labels are compared.
+#: Lines of a family that are compared for each set of labels.
 _COMPARED: Final = 100
 
 
@@ -66,7 +66,7 @@ class PageGroup:
         shapes: dict[frozenset[tuple[str, tuple[str, ...]]], SourcePage] = {}
         for source in self.pages:
             families = source.page.families.values()
-            shape = frozenset((each.name, sample.label_names) for each in families for sample in each.samples)
+            shape = frozenset((family.name, sample.label_names) for family in families for sample in family.samples)
             shapes.setdefault(shape, source)
         return replace(self, pages=tuple(shapes.values()))
 
@@ -78,7 +78,7 @@ def grouped(sources: Iterable[SourcePage], *, is_stored: bool = False) -> list[P
     """
     groups: list[tuple[dict[str, tuple[str, str | None]], list[SourcePage]]] = []
     for source in sources:
-        declared = {name: (each.kind, each.help) for name, each in source.page.families.items()}
+        declared = {name: (family.kind, family.help) for name, family in source.page.families.items()}
         for known, members in groups:
             if _are_alike(known, declared):
                 known.update(declared)
@@ -97,7 +97,7 @@ def _are_alike(known: Mapping[str, object], other: Mapping[str, object]) -> bool
 
 def thinned(page: CapturedPage) -> CapturedPage:
     """A page for comparisons: of each family some lines with each set of labels, the first and different numbers."""
-    families = {name: replace(each, samples=_thinned(each.samples)) for name, each in page.families.items()}
+    families = {name: replace(family, samples=_thinned(family.samples)) for name, family in page.families.items()}
     return CapturedPage(families, page.is_declared_first)
 
 
@@ -137,7 +137,7 @@ def format_of(numbers: Sequence[str], usual: NumberFormat) -> NumberFormat | Non
     wanted = [number.encode() for number in numbers]
     values = np.array([float(number) for number in numbers])
     every = (usual, *NumberFormat)
-    return next((each for each in every if formatted(values, each) == wanted), None)
+    return next((form for form in every if formatted(values, form) == wanted), None)
 
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -158,14 +158,20 @@ _WORDS: Final = {"Hostname": "node", "hostname": "node", "node": "node", "pod": 
 
 
 class Names:
-    """The other texts, by kind and text, numbered in the order in which they are first met."""
+    """The other texts, by kind and text, numbered in the order in which they are first met.
 
-    def __init__(self) -> None:
+    :param kept: labels whose texts stay; of pods and nodes each label that names them.
+    """
+
+    def __init__(self, kept: Iterable[str] = ()) -> None:
+        self._kept = {_WORDS.get(label, label) for label in kept}
         self._of_kind: dict[str, dict[str, str]] = {}
         self._uuids: dict[str, str] = {}
 
     def other(self, label: str, value: str) -> str:
         """The text in the place of a label's value."""
+        if self.keeps(label):
+            return value
         if _UUID.search(value):
             return _UUID.sub(lambda found: self._uuid(found[0]), value)
         if _HARMLESS.fullmatch(value) and "serial" not in label.lower():
@@ -174,8 +180,14 @@ class Names:
             return value
         return self.name(_WORDS.get(label, label.replace("_", "-")), value)
 
+    def keeps(self, label: str) -> bool:
+        """Whether the texts of a label stay."""
+        return _WORDS.get(label, label) in self._kept
+
     def name(self, kind: str, value: str) -> str:
         """The name in the place of one of some kind."""
+        if kind in self._kept:
+            return value
         known = self._of_kind.setdefault(kind, {})
         return known.setdefault(value, f"{kind}-{len(known) + 1}")
 

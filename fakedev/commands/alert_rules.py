@@ -24,7 +24,9 @@ from fakedev.scenario.rules.thresholds import Threshold
 from fakedev.scenario.rules.trials import (
     BEGIN_SECONDS,
     FULL,
+    MOST_BOARDS,
     SCRAPE_SECONDS,
+    USUAL,
     Scraped,
     board_limits,
     quantities_of,
@@ -72,7 +74,7 @@ def faults_for(file: str, identity: str, device: str, labels: Mapping[str, str],
             answers = answer(rules, identity, device or board_of(identity), labels, progress.show)
     except PromtoolError as error:
         write_text(sys.stderr, f"fakedev faults: {error}\n")
-        return 2 if error.is_of_rules else 1
+        return 2 if error.is_rule_error else 1
     if as_json:
         write_json([_as_json(each) for each in answers])
     else:
@@ -104,7 +106,7 @@ def text_of(file: str) -> str:
 
 
 def board_of(identity: str) -> str:
-    """The board that an identity names; else that of which it shows most, and has most quantities that it can show.
+    """The board that an identity names; else the board of whose quantities it shows most.
 
     :raises ConfigurationError: when there is no such identity.
     """
@@ -120,7 +122,7 @@ def board_of(identity: str) -> str:
             return found.board
         has = quantities_of(board)
         # Some rows are there only with a fault; boards of several tiles have further kinds of rows.
-        samples = ((name, each.label_names) for name, of in read_page(page).families.items() for each in of.samples)
+        samples = ((name, sample.label_names) for name, of in read_page(page).families.items() for sample in of.samples)
         shown[board] = len(set(samples)) + sum(row.quantity in has for family in found.families for row in family.rows)
     if problem is not None and not shown:
         raise problem
@@ -144,7 +146,7 @@ class Trials:
     def last_seconds(self) -> float:
         """The time of the last scrape."""
         waits = [rule.for_seconds + rule.window_seconds for rule in self.rules.alerts]
-        longest = max((each for each in waits if each <= _LONGEST_SECONDS), default=0.0)
+        longest = max((wait for wait in waits if wait <= _LONGEST_SECONDS), default=0.0)
         return SCRAPE_SECONDS * -(-(BEGIN_SECONDS + longest + _SLACK_SECONDS) // SCRAPE_SECONDS)
 
     def scraped(
@@ -163,7 +165,7 @@ class Trials:
             self.identity, self.device, {code for rule in rules.alerts for code in rule.codes}, metrics, self.labels,
             self.last_seconds, self.progress, compared,
             [matchers for expression in expressions for matchers in selectors_of(expression)],
-            [Threshold(each.metrics, *of) for each in rules.alerts for of in thresholds_of(each.expression)],
+            [Threshold(alert.metrics, *of) for alert in rules.alerts for of in thresholds_of(alert.expression)],
             shown,
         )  # fmt: skip
 
@@ -179,9 +181,9 @@ def answer(
     # Rules that compare series fire when one of them is wrong.
     scraped = trials.scraped({name for rule in rules.alerts if len(rule.metrics) > 1 for name in rule.metrics})
     found = fired(rules, scraped, trials.last_seconds)
-    names, known = set().union(*(each.names for each in scraped)), defaultdict[str, set[str]](set)
-    for each in scraped:
-        for label, values in each.labels.items():
+    names, known = set().union(*(trial.names for trial in scraped)), defaultdict[str, set[str]](set)
+    for trial in scraped:
+        for label, values in trial.labels.items():
             known[label] |= values
     return [_answer(rule, scraped, found, identity, device, names, known) for rule in rules.alerts]
 
@@ -193,15 +195,16 @@ def _answer(
     """
     :param names, labels: all metrics and labels of the pages, labels with their values.
     """  # fmt: skip
-    fires = [(each, found[rule.number, place]) for place, each in enumerate(scraped) if (rule.number, place) in found]
-    work = [each.trial.work for each, _ in fires if not each.trial.kind]
+    fires = [(trial, found[rule.number, place]) for place, trial in enumerate(scraped) if (rule.number, place) in found]
+    work = [trial.trial.work for trial, _ in fires if not trial.trial.kind]
+    work = [each for each in work if each in USUAL] or work
     # What a full board does without a fault, it does with one.
-    fires = _plainest(each for each in fires if each[0].trial.kind and each[0].trial.work not in work)
-    of_boards = any(_scope(each) is Scope.BOARD for each, _ in fires)
+    fires = _plainest(fire for fire in fires if fire[0].trial.kind and fire[0].trial.work not in work)
+    of_boards = any(_scope(trial) is Scope.BOARD for trial, _ in fires)
     if work and not (work == [FULL] and of_boards):
         return Answer(rule, (), f"no fault is needed: {', '.join(work)} makes it fire")
     if fires:
-        is_false = not work and all(_scope(each) is Scope.SERIES for each, _ in fires)
+        is_false = not work and all(_scope(trial) is Scope.SERIES for trial, _ in fires)
         reason = f"only false readings make it fire: {reached(rule, scraped, device)}" if is_false else ""
         return Answer(rule, fires, f"{FULL}, too" if work else reason)
     wait = rule.for_seconds + rule.window_seconds
@@ -216,10 +219,10 @@ def _answer(
     elif missing:
         reason = f"{', '.join(missing)}: on no page of {identity} with {device}"
     elif unknown:
-        reason = f"it wants the label {', '.join(unknown)}, which no series has: add it with --label NAME=VALUE"
+        reason = f"it requires the label {', '.join(unknown)}, which no series has: add it with --label NAME=VALUE"
     elif unmatched:
         shown = [f'{label}{kind}"{text}"' for label, kind, text in unmatched]
-        values = {each.label: " or ".join(sorted(labels[each.label])[:_SHOWN]) for each in unmatched}
+        values = {label.label: " or ".join(sorted(labels[label.label])[:_SHOWN]) for label in unmatched}
         here = ", ".join(f"{label} is {of}" for label, of in values.items())
         reason = f"no series has {', '.join(shown)}: {here}; give it with --label NAME=VALUE, if a scrape adds it"
     else:
@@ -239,14 +242,14 @@ def reached(rule: AlertRule, scraped: Sequence[Scraped], device: str) -> str:
     words = []
     for metric in sorted(rule.metrics):
         found = [
-            (float(value), each.trial.words)
-            for each in scraped
-            if not each.trial.kind or _scope(each) is not Scope.SERIES
-            for series, samples in each.series.items()
+            (float(value), trial.trial.words)
+            for trial in scraped
+            if not trial.trial.kind or _scope(trial) is not Scope.SERIES
+            for series, samples in trial.series.items()
             if series.partition("{")[0] == metric
             for _, value in samples
         ]
-        found = [each for each in found if math.isfinite(each[0])]
+        found = [pair for pair in found if math.isfinite(pair[0])]
         if found:
             value, trial = min(found) if is_low else max(found)
             words.append(f"{metric} came {'down' if is_low else 'up'} to {value:g} ({trial})")
@@ -257,8 +260,8 @@ def reached(rule: AlertRule, scraped: Sequence[Scraped], device: str) -> str:
 def _plainest(fires: Iterable[tuple[Scraped, float]]) -> list[tuple[Scraped, float]]:
     """Trials by their rank, of each fault the first one."""
     found: dict[str, tuple[Scraped, float]] = {}
-    for each in sorted(fires, key=lambda each: _rank(*each)):
-        found.setdefault(each[0].trial.words, each)
+    for fire in sorted(fires, key=lambda each: _rank(*each)):
+        found.setdefault(fire[0].trial.words, fire)
     return list(found.values())
 
 
@@ -266,24 +269,25 @@ def _scope(scraped: Scraped) -> Scope:
     return KINDS[scraped.trial.kind].scope
 
 
-def _rank(scraped: Scraped, seconds: float) -> tuple[int, int, int, int, str, float]:
+def _rank(scraped: Scraped, seconds: float) -> tuple[int, bool, int, int, int, str, float]:
     """Faults of boards before those of exporters, once before again and again, few values before many.
 
     Then those of a metric after those of all series, and of other boards after those of the first one, a busy one.
     """
     trial = scraped.trial
+    board = trial.board % MOST_BOARDS  # all boards come after each single one
     return (
-        _ORDER[_scope(scraped)], trial.every_seconds, len(trial.values) + bool(trial.metric), trial.board, trial.place,
-        seconds,
+        _ORDER[_scope(scraped)], trial.flaps, trial.every_seconds, len(trial.values) + bool(trial.metric), board,
+        trial.place, seconds,
     )  # fmt: skip
 
 
 def _row(answer: Answer) -> dict[str, str]:
-    fires = [(each.trial, seconds) for each, seconds in answer.fires[:_SHOWN]]
+    fires = [(trial.trial, seconds) for trial, seconds in answer.fires[:_SHOWN]]
     shown = [f"{' '.join(filter(None, (trial.words, trial.place)))} ({seconds:.0f} s)" for trial, seconds in fires]
     more = len(answer.fires) - _SHOWN
     also = ", ".join(shown[1:]) + (f", {more} more" if more > 0 else "")
-    notes = "; ".join(each for each in (also, answer.reason) if each)
+    notes = "; ".join(note for note in (also, answer.reason) if note)
     return {"ALERT": answer.rule.name, "FAULT": shown[0] if shown else "-", "ALSO": notes}
 
 
@@ -295,10 +299,10 @@ def _as_json(answer: Answer) -> dict[str, Any]:
         "metrics": sorted(rule.metrics),
         "faults": [
             {
-                "fault": each.trial.words, **each.trial.fields, "after-seconds": seconds,
-                "work": each.trial.work, "board": each.trial.board,
+                "fault": trial.trial.words, **trial.trial.fields, "after-seconds": seconds,
+                "work": trial.trial.work, "board": trial.trial.board,
             }
-            for each, seconds in answer.fires
+            for trial, seconds in answer.fires
         ],
         "reason": answer.reason,
     }  # fmt: skip

@@ -69,7 +69,7 @@ def _work(text: str) -> tuple[float, str]:
     failures={ValueError: 1},
 )  # fmt: skip
 def calibrate(options: Namespace) -> None:
-    """Print the device type with the coefficients that the run tells; the exit code is 3 without SciPy.
+    """Print the device type with the coefficients that the run determines; the exit code is 3 without SciPy.
 
     :raises ConfigurationError: when there is no such device type or identity.
     """
@@ -134,7 +134,7 @@ def _run(options: Namespace, catalog: Catalog, report: Report) -> tuple[Run, str
         return run, source
     series = read_openmetrics(text, file)
     identity = options.identity or next(
-        iter(likely_identities({each.family for each in series}, catalog, report)), "dcgm"
+        iter(likely_identities({row.family for row in series}, catalog, report)), "dcgm"
     )
     return run_of_series(series, _names_of(identity, catalog, report), only, file), source
 

@@ -40,7 +40,7 @@ def added_label(text: str) -> tuple[str, str]:
 
 
 def _active(command: str) -> tuple[Option | OnlyOne, ...]:
-    """The options of a list that can also be that of a running service."""
+    """The options of a list that can also come from a running service."""
     active = Option("active", "", f"list the {command} of a running service instead")
     return (active, *service_options(takes_port=True))
 
@@ -58,7 +58,7 @@ def devices(options: Namespace) -> None:
     "fakedev identities",
     "Lists the exporters that fakedev can imitate.",
     JSON,
-    Option("sources", "", "list instead what each lacks, and which names were inferred and not read"),
+    Option("sources", "", "list instead what each of them does not cover, and which names were inferred, not read"),
 )
 def identities(options: Namespace) -> None:
     """Print the identities of the catalog."""
@@ -71,7 +71,7 @@ def identities(options: Namespace) -> None:
     JSON,
     *_active("faults"),
     Option(
-        "for", "RULES", "tell which fault makes which alert rule of this Prometheus rule file fire; needs promtool",
+        "for", "RULES", "show which fault makes which alert rule of this Prometheus rule file fire; needs promtool",
         value="rules",
     ),
     Option("show", "FAULT", "show every sign of a fault on a busy board, e.g. 'xid code=79'"),
@@ -83,7 +83,7 @@ def identities(options: Namespace) -> None:
     ),
 )  # fmt: skip
 def faults(options: Namespace) -> int:
-    """Print the kinds of faults, those of a running service, those that make alert rules fire, or all signs of one."""
+    """Print the kinds of faults, the faults of a service, the faults for alert rules, or all signs of one fault."""
     if sum(map(bool, (options.rules, options.show, options.active))) > 1:
         raise WrongUsage("--for, --show and --active exclude each other")
     if options.label and not options.rules:
@@ -131,16 +131,16 @@ def _device_rows() -> Iterable[Row]:
     catalog = _catalog()
     names: dict[str, list[str]] = {}
     types: dict[str, LoadedDevice] = {}
-    for each in catalog.device_names():
-        if (found := catalog.device(each, _PLACE)) is not None:
+    for device_name in catalog.device_names():
+        if (found := catalog.device(device_name, _PLACE)) is not None:
             types[found.type.name] = found
-            names.setdefault(found.type.name, []).append(each)
+            names.setdefault(found.type.name, []).append(device_name)
     for name, loaded in types.items():
         dynamics, power = loaded.type.dynamics, loaded.type.ranges.get("power_watts")
         most_watts = dynamics.power_limit_watts if dynamics else power.high if power else 0.0
         yield {
             "DEVICE": name,
-            "ALSO": ", ".join(each for each in names[name] if each != name),
+            "ALSO": ", ".join(alias for alias in names[name] if alias != name),
             "MODEL": loaded.type.facts.get("product_name") or loaded.type.facts.get("card_model", ""),
             "MEMORY": f"{loaded.type.memory_total_bytes / _GIB:.0f} GiB",
             "POWER": f"{most_watts:.0f} W" if most_watts else "",

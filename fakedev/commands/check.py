@@ -23,7 +23,7 @@ from fakedev.queues.log import DamagedLog, replay
 from fakedev.queues.log_file import LOG_NAME, damage_text
 from fakedev.schema.options import Failed, Operand, command
 
-#: A line of a journal names its devices: those of the largest fleets take some 2 MiB.
+#: A line of a journal names its devices, which take some 2 MiB in the largest fleets.
 _LONGEST_LINE: Final = 2**24
 _NEITHER: Final = "it is no journal, record, state or log of a queue"
 _INCOMPLETE: Final = "but for an incomplete last line"

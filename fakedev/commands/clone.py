@@ -30,7 +30,7 @@ _IDENTITY_FILE: Final = "fleet-identity.yaml"
     Option("to", "TIME", "and until then; default now", value="last"),
     Option("anonymize", "", "other names, UUIDs, serial numbers and pods"),
     Option("identity", "NAME", "identity of the catalog or a file; else the most similar"),
-    Option("device", "TYPE", "device type of all boards; else that of each node's labels"),
+    Option("device", "TYPE", "device type of all boards; default: by each node's labels"),
     Option("output", "FILE", "the configuration, instead of standard output"),
     Option(
         "identity-output", "FILE", "where an identity of its own goes if the pages need one, in the configuration's "
@@ -55,8 +55,9 @@ def clone(options: Namespace) -> None:
         raise WrongUsage(f"--identity-output: {own} is not in the folder of the configuration, {path.parent}")
     wanted = Wanted(path, own, options.identity or "", options.device or "", options.anonymize)
     with Progress("fakedev clone", sys.stderr) as progress:
-        groups = grouped(_sources(options), is_stored=bool(options.prometheus))
-        result = Cloning(wanted, progress.show).run(groups)
+        cloning = Cloning(wanted, progress.show)
+        cloning.check()
+        result = cloning.run(grouped(_sources(options), is_stored=bool(options.prometheus)))
     _write(result, options.output)
     for note in result.notes:
         write_text(sys.stderr, f"fakedev clone: note: {note}\n")

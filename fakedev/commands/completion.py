@@ -157,7 +157,7 @@ def _names(service: Reached, kind: str) -> Iterable[str]:
 
     if kind in ("workloads", "faults", "queues"):
         described = answer({"workloads": paths.WORKLOADS, "faults": paths.FAULTS, "queues": paths.QUEUES}[kind])
-        names = [each[key] for each in described for key in ("queue", "id", "name") if key in each]
+        names = [row[key] for row in described for key in ("queue", "id", "name") if key in row]
         return [*dict.fromkeys(names)]
     nodes = answer(paths.NODES)
     if kind == "metrics":

@@ -40,7 +40,7 @@ def _report_path(text: str) -> str:
     __doc__,
     Option("against", "CAPTURE", "file with a scrape of the exporter", is_required=True),
     Option("identity", "NAME", "identity of the catalog or a file; else the most similar"),
-    Option("device", "TYPE", "device of the page; else that of the capture, or the nearest"),
+    Option("device", "TYPE", "device of the page; default: the capture's, or the nearest"),
     Option("page", "FILE", "compare this page, and both with what their boards can show"),
     Option("fragment", "", "the capture is only part of a page"),
     Option("min", "PERCENT", "exit with 3 below this score", parse=percentage),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fakedev.base.console import write_text
@@ -26,13 +26,16 @@ from fakedev.fleet.spec.fleet_spec import FaultSpec
 from fakedev.fleet.spec.offers import KubernetesSettings
 from fakedev.fleet.spec.rack_spec import RackKind
 from fakedev.fleet.verbs import WORKLOAD_GRAMMAR
-from fakedev.kubernetes.dra import taint_of
-from fakedev.kubernetes.health import HealthWatch, NodeHealth
-from fakedev.kubernetes.node_status import KWOK_NODE, reports_of_health
-from fakedev.kubernetes.nodes import ClusterNode
-from fakedev.kubernetes.offered_devices import NodeDevices
+from fakedev.kubernetes.devices.health import HealthWatch, NodeHealth
+from fakedev.kubernetes.devices.offered_devices import NodeDevices
+from fakedev.kubernetes.devices.resource_slices import taint_of
+from fakedev.kubernetes.nodes.node_status import KWOK_NODE, reports_of_health
+from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode
 from fakedev.lines.grammar import ProtocolError
 from fakedev.lines.words import parse_words
+from fakedev.nvml.amd_errors import afid_of
+from fakedev.nvml.board_errors import BoardErrors
+from fakedev.nvml.chosen_boards import AMD
 from fakedev.nvml.image import SlotImage
 from fakedev.nvml.kernel_log import KernelLog, xids_of_tick
 from fakedev.nvml.records import ABSENT, BOARD, head_of
@@ -44,7 +47,7 @@ _NODE: Final = "trial-0"
 _OF_RACKS: Final = "gb200"
 _NVML: Final = "NVML and nvidia-smi"
 #: The programs of other vendors' drivers.
-_DRIVERS: Final = {"AMD": "amdsmi and amd-smi"}
+_DRIVERS: Final = {"AMD": "amdsmi and amd-smi", "Intel(R) Corporation": "xpu-smi, which is not simulated"}
 #: Of a node that KWOK has filled.
 _STATUS: Final = {"allocatable": {"cpu": "96"}, "conditions": [{"type": "Ready", "status": "True"}]}
 #: Of more series that are gone only the number is shown.
@@ -60,8 +63,10 @@ class Seen:
     page: Page[RosterNode]
 
     def samples(self) -> dict[str, object]:
-        """The numbers of the page by series: each with its first label, and those that not all series have."""
-        usual = {label.name for label in self.identity.labels[1:]}
+        """The numbers of the page by series: each with the label that numbers boards, and those that not all have."""
+        common = self.identity.labels
+        numbering = next((label for label in common if "index" in label.value), common[0] if common else None)
+        usual = {label.name for label in common if label is not numbering}
         found: dict[str, object] = {}
         for name, family in read_page(self.page.render(self.fleet.shown)).families.items():
             for sample in family.samples:
@@ -93,6 +98,10 @@ class Seen:
             yield f"the page ends after {faults.share:.0%} of its bytes"
 
 
+#: The rack of the trial is small: it draws less than 9 kW, most of it by switch trays.
+_OF_TRIAL: Final = {"busbar": {"kilowatts": 8.0}}
+
+
 def show_fault(words: str, identity: str, device: str, *, as_json: bool) -> None:
     """Print every sign of a fault.
 
@@ -104,7 +113,7 @@ def show_fault(words: str, identity: str, device: str, *, as_json: bool) -> None
     try:
         request = parse_words(f"fault {words}".encode(), WORKLOAD_GRAMMAR)
         fault = fault_from_fields({**request.arguments, "devices": [f"{_NODE}/0"]})
-        of_racks = KINDS[fault.kind].is_of_racks and identity.partition("@")[0] == "dcgm"
+        of_racks = KINDS[fault.kind].needs_racks and identity.partition("@")[0] == "dcgm"
         told = told_of(fault, identity, device or (_OF_RACKS if of_racks else board_of(identity)))
     except (FieldError, ProtocolError, Refused) as error:
         raise Failed(f"--show {words}: {error}", 2) from None
@@ -116,22 +125,23 @@ def show_fault(words: str, identity: str, device: str, *, as_json: bool) -> None
 
 
 def told_of(fault: FaultSpec, identity: str, device: str) -> dict[str, list[str]]:
-    """What is told of a fault of the first board of a node, by who tells it: the same node without it is beside it.
+    """The signs of a fault of a node's first board, by their source, in comparison with the same node without it.
 
     :raises ConfigurationError: for an identity or a device that there is not.
     :raises Refused: when the boards cannot have the fault.
     """
     entries: list[JournalEntry] = []
     kind = KINDS[fault.kind]
+    fault = replace(fault, values={**_OF_TRIAL.get(fault.kind, {}), **fault.values})
     # A failed fan wall concerns racks with air; all others are of racks with coolant and a fabric.
-    racks = "" if not kind.is_of_racks else (RackKind.AIR if kind.scope is Scope.ROW else RackKind.NVL72).value
+    racks = "" if not kind.needs_racks else (RackKind.AIR if kind.scope is Scope.ROW else RackKind.NVL72).value
     seen, usual = _node(identity, device, racks, entries), _node(identity, device, racks, [])
     for _ in range(BEGIN_SECONDS // TICK_SECONDS):
         seen.fleet.advance()
         usual.fleet.advance()
     entries.clear()
     seen.fleet.apply(InjectFault(fault))
-    fleet, log = seen.fleet, KernelLog(seen.fleet.spec.seed)
+    fleet, log, errors = seen.fleet, KernelLog(seen.fleet.spec.seed), BoardErrors(seen.fleet)
     (node,) = fleet.roster.shown
     devices = NodeDevices(fleet.spec.seed, node.pool, node.spec)
     health, before = HealthWatch({_NODE: devices}.get), NodeHealth()
@@ -145,12 +155,17 @@ def told_of(fault: FaultSpec, identity: str, device: str) -> dict[str, list[str]
         for xid in xids_of_tick(fleet, ()):
             driver.append(f"event XID {xid.code} of board {xid.board}")
             kernel += log.texts(xid)
+        for error in errors.of_tick(fleet, ()):
+            kernel += log.texts(error)
+            if error.maker == AMD and afid_of(error):
+                driver.append(f"record of an error, AFID {afid_of(error)}, of board {error.board}")
         health.observe(fleet)
         events += [f"{each.reason}: {each.message}" for each in reports_of_health(_NODE, "", before, health.of(_NODE))]
         before = health.of(_NODE)
     page = [*seen.scrape_trouble(), *_differences(usual.samples(), seen.samples())]
-    if not page and kind.is_of_racks:
-        page.append("nothing by the default counters: CPUs, coolant and the fabric need others (doc/racks.md)")
+    if not page and kind.needs_racks:
+        page.append("these counters show nothing of it: CPUs, coolant and the fabric need other counters, "
+                    "for example those in etc/prometheus/rack-identity.yaml (doc/racks.md)")
     usual_node = _of_node(on_cluster, NodeHealth())
     taints = [(device, taint_of(why)) for device, why in before.unhealthy.items() if devices.is_nvidia]
     return {
@@ -162,7 +177,7 @@ def told_of(fault: FaultSpec, identity: str, device: str) -> dict[str, list[str]
         "taints of devices (DRA)": [
             f"{device}: {taint['key']}={taint.get('value', '')}:{taint['effect']}" for device, taint in taints
         ],
-        "journal": [f"{each.kind} {each.scope}: {each.text}" for each in entries],
+        "journal": [f"{entry.kind} {entry.scope}: {entry.text}" for entry in entries],
     }
 
 
@@ -186,7 +201,7 @@ def _of_board(usual: Seen, seen: Seen) -> Iterator[str]:
     board = seen.board()
     if board.get("lost") == 1:
         (node,) = seen.fleet.roster.shown
-        is_amd = node.pool.device_type.facts.get("vendor", "") in _DRIVERS
+        is_amd = node.pool.device_type.facts.get("vendor", "") == AMD
         yield "the board is not listed" if is_amd else "the board is lost: each call has the result 15 (GPU is lost)"
         return
     yield from _differences(usual.board(), board)

@@ -119,7 +119,7 @@ def _show(text: str) -> None:
     "Prints a table of the faults of objects DeviceFault: how many devices each should strike, and how many show it in "
     "the state, on pages, in NVML, in the node's status and as Events. The exit code is 1 when one has not landed.",
     *_CONNECTION,
-    Option("wait", "DURATION", "wait so long until all have landed", 0.0, parse=parse_duration),
+    Option("wait", "DURATION", "maximum wait until all have landed", 0.0, parse=parse_duration),
 )
 def proof(options: Namespace) -> int:
     """Print the table."""

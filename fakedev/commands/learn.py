@@ -17,16 +17,19 @@ from fakedev.base.console import Progress, table, write_text
 from fakedev.base.errors import plain_reason, printable
 from fakedev.base.given_files import read_given
 from fakedev.base.units import parse_duration
-from fakedev.clone.cloning import Wanted
+from fakedev.clone.cloning import Cloning, Wanted
 from fakedev.clone.prometheus_pages import asked, moment, own_labels, pages_of_series, read_prometheus
 from fakedev.clone.scraped import SourcePage
 from fakedev.exporters.samples import Labels, Row, WrongLine, is_openmetrics, read_lines
-from fakedev.learn.cluster_fit import Window
-from fakedev.learn.learnt import Learnt
+from fakedev.exporters.settings.families import LABEL_NAME
+from fakedev.learn.kept_answers import KeptAnswers
+from fakedev.learn.learnt import Learnt, Series
 from fakedev.learn.learnt import learn as learnt_fleet
 from fakedev.learn.likeness import FAR, QUANTILES
+from fakedev.learn.pace import MOST_SAMPLES, MOST_SERIES, History
 from fakedev.learn.range_history import history
-from fakedev.learn.tracks import QUANTITIES, Seen, selector
+from fakedev.learn.tracks import OWNERS, QUANTITIES, Seen, selector
+from fakedev.learn.usage_fit import Window
 from fakedev.schema.options import Failed, Operand, Option, WrongUsage, command, write_file
 
 _LAST_SECONDS: Final = 300.0
@@ -44,9 +47,11 @@ _MOST_VALUES: Final = 60_000_000
     Option("for", "DURATION", "how much of its past, default 7d", 7 * 86_400.0, parse_duration, value="past"),
     Option("to", "TIME", "until then (ISO 8601); default now", value="last"),
     Option("step", "DURATION", "of the values, default 1m; longer for much data", None, parse_duration),
-    Option("keep", "names", "keep names of nodes, pods and namespaces, UUIDs and serial numbers; else others"),
+    Option("resume", "FOLDER", "keep the answers of the Prometheus there, and take those that are there already"),
+    Option("keep", "LABELS", "labels whose texts stay, as namespace,pod; names: all of them, with UUIDs and serial "
+           "numbers; else others stand in their place"),
     Option("identity", "NAME", "identity of the catalog or a file; else the most similar"),
-    Option("device", "TYPE", "device type of all boards; else that of each node's labels"),
+    Option("device", "TYPE", "device type of all boards; default: by each node's labels"),
     Option("output", "FILE", "the configuration, default fleet.yaml"),
     failures={ValueError: 2, ConnectionError: 1},
 )  # fmt: skip
@@ -55,10 +60,40 @@ def learn(options: Namespace) -> None:
 
     :raises ConfigurationError: when the named identity or device cannot be used.
     """
+    kept, path, end = _checked(options)
+    wanted = Wanted(
+        path, path.with_name(f"{path.stem}-identity.yaml"), options.identity or "", options.device or "",
+        is_anonymous="names" not in kept,
+    )  # fmt: skip
+    Cloning(wanted, lambda share: None).check()
+    ask = KeptAnswers(partial(asked, options.prometheus), Path(options.resume) if options.resume else None)
+    with Progress("fakedev learn", sys.stderr) as progress:
+        if options.files:
+            pages, series, history, window = _of_files(options)
+        else:
+            pages, series, history, window = _of_prometheus(options, ask, ask.until(end), progress.show)
+        found = learnt_fleet(pages, series, history, window, wanted, progress.show, kept)
+    for identity, text in found.identities.items():
+        write_file(identity, text)
+    write_file(path, found.text)
+    if options.prometheus:
+        sent = ", ".join(f"{count} of /api/v1/{what}" for what, count in sorted(ask.sent.items()))
+        write_text(sys.stderr, f"fakedev learn: queries: {sent or 'none'}\n")
+    _tell(found)
+
+
+def _checked(options: Namespace) -> tuple[list[str], Path, float]:
+    """The labels that are kept, the file to write, and the end of the time: before anything is read.
+
+    :raises WrongUsage: for options that cannot be used.
+    :raises Failed: for a file that cannot be written.
+    """
     if bool(options.files) == bool(options.prometheus):
         raise WrongUsage("give either files or --prometheus URL")
-    if options.keep not in (None, "names"):
-        raise WrongUsage(f"--keep: {options.keep!r} cannot be kept, only names")
+    kept = [part.strip() for part in (options.keep or "").split(",") if part.strip()]
+    for each in kept:
+        if not LABEL_NAME.fullmatch(each):
+            raise WrongUsage(f"--keep: {each!r} is no label, as namespace or pod; names stands for all of them")
     path = Path(options.output or "fleet.yaml").absolute()
     if path.exists():
         raise Failed(f"{path}: is there: name another file with --output")
@@ -66,17 +101,12 @@ def learn(options: Namespace) -> None:
         raise Failed(f"{path.parent}: there is no such folder")
     if options.step is not None and options.step < 1:
         raise WrongUsage("--step: at least 1s")
-    wanted = Wanted(
-        path, path.with_name(f"{path.stem}-identity.yaml"), options.identity or "", options.device or "",
-        is_anonymous=options.keep is None,
-    )  # fmt: skip
-    with Progress("fakedev learn", sys.stderr) as progress:
-        pages, series, window = (_of_files if options.files else _of_prometheus)(options, progress.show)
-        found = learnt_fleet(pages, series, window, wanted, progress.show)
-    for each, text in found.identities.items():
-        write_file(each, text)
-    write_file(path, found.text)
-    _tell(found)
+    for name in ("match", "last", "resume") if options.files else ():
+        if getattr(options, name):
+            raise WrongUsage(f"--{'to' if name == 'last' else name} is for a Prometheus: files are read whole")
+    end = moment("--to", options.last, time())
+    selector(options.match, "__name__", "")
+    return kept, path, end
 
 
 def _tell(found: Learnt) -> None:
@@ -93,50 +123,70 @@ def _tell(found: Learnt) -> None:
     write_text(sys.stdout, table(rows))
 
 
-_Found = tuple[Sequence[SourcePage], Callable[[Sequence[str]], Iterable[Seen]], Window]
+_Found = tuple[Sequence[SourcePage], Series, History, Window]
 
 
-def _of_prometheus(options: Namespace, show: Callable[[float], None]) -> _Found:
+def _of_prometheus(
+    options: Namespace, ask: KeptAnswers, end: float, show: Callable[[float], None]
+) -> _Found:
     """The last page and the series of a Prometheus.
 
     :raises ValueError: for an option that cannot be used.
     :raises ConnectionError: when the server does not answer as a Prometheus.
     """
-    end = moment("--to", options.last, time())
     begin = end - options.past
-    if options.match:
-        selector(options.match, "")
     pages = read_prometheus(
         options.prometheus, options.match, np.datetime_as_string(np.datetime64(round(end - _LAST_SECONDS), "s")),
-        np.datetime_as_string(np.datetime64(round(end), "s")),
+        np.datetime_as_string(np.datetime64(round(end), "s")), ask,
     )  # fmt: skip
     devices = sum(max(len(family.samples) for family in source.page.families.values()) for source in pages)
     values = devices * len(QUANTITIES) * options.past / _STEP_SECONDS
     step = options.step or _STEP_SECONDS * math.ceil(values / _MOST_VALUES)
-    ask = partial(asked, options.prometheus)
 
-    def series(names: Sequence[str]) -> Iterable[Seen]:
-        return history(ask, options.match, names, begin, end, step, own_labels,
+    def series(names: Sequence[str], every: int) -> Iterable[Seen]:
+        return history(ask, options.match, names, begin, end, every * step, own_labels,
                        lambda share: show(0.2 + 0.4 * share))
 
-    return pages, series, Window(begin, end, step)
+    def one_family(name: str) -> Iterable[tuple[str, Seen]]:
+        """Of some targets, so that there are not too many series; the last samples."""
+        having = [source for source in pages if name in source.page.families]
+        rows = {source.name: len(source.page.families[name].samples) for source in having}
+        first = max(begin, end - MOST_SAMPLES * step)
+        for target in list(rows)[: max(MOST_SERIES // max(rows.values(), default=1), 1)]:
+            match = selector(options.match, "instance", target)
+            for seen in history(ask, match, (name,), first, end, step, own_labels, lambda _share: None):
+                yield target, seen
+
+    return pages, series, one_family, Window(begin, end, step)
 
 
-def _of_files(options: Namespace, _show: Callable[[float], None]) -> _Found:
+def _of_files(options: Namespace) -> _Found:
     """The last page and the series of OpenMetrics files.
 
     :raises ValueError: for a file that cannot be used, naming it and the line.
     """
     begin = min(seconds for _, seconds in _samples(options.files[0]))
-    newest: dict[tuple[str, Labels], tuple[float, str]] = {}
+    # A board has one owner at a time: of its series the one that goes on.
+    newest: dict[tuple[str, Labels], tuple[float, str, Labels]] = {}
     for row, seconds in _samples(options.files[-1]):
-        newest[row.name, row.labels] = seconds, row.number
-    end = max(seconds for seconds, _ in newest.values())
-    newest = {series: value for series, value in newest.items() if value[0] > end - _LAST_SECONDS}
+        board = tuple(label for label in row.labels if label[0] not in OWNERS)
+        if (row.name, board) not in newest or seconds >= newest[row.name, board][0]:
+            newest[row.name, board] = seconds, row.number, row.labels
+    end = max(seconds for seconds, _, _ in newest.values())
     pages = pages_of_series(
-        ({"metric": {"__name__": name, **dict(labels)}, "value": value} for (name, labels), value in newest.items()), {}
-    )
-    return pages, partial(_series, options.files), Window(begin, end, options.step or _STEP_SECONDS)
+        ({"metric": {"__name__": name, **dict(labels)}, "value": (seconds, number)}
+         for (name, _), (seconds, number, labels) in newest.items() if seconds > end - _LAST_SECONDS), {}
+    )  # fmt: skip
+    names = {name for source in pages for name in source.page.families}
+
+    def every_family(_name: str) -> Iterable[tuple[str, Seen]]:
+        """All of them at once: the files are long."""
+        return (("", seen) for seen in _series(options.files, sorted(names)))
+
+    def series(names: Sequence[str], _every: int) -> Iterable[Seen]:
+        return _series(options.files, names)
+
+    return pages, series, every_family, Window(begin, end, options.step or _STEP_SECONDS)
 
 
 def _samples(name: str) -> Iterator[tuple[Row, float]]:
@@ -161,7 +211,8 @@ def _series(files: Sequence[str], names: Sequence[str]) -> Iterator[Seen]:
                 found.setdefault((row.name, row.labels), []).append((seconds, float(row.number)))
         for (family, labels), points in found.items():
             values = np.array(points)
-            yield Seen(family, own_labels(dict(labels)), values[:, 0], values[:, 1])
+            own = dict(labels)
+            yield Seen(family, own_labels(own), values[:, 0], values[:, 1], own.get("instance", "target"))
 
 
 def _rows(name: str) -> Iterator[tuple[Row, float]]:

@@ -73,7 +73,7 @@ SUBCOMMANDS: Final = {
         "conform": ("fakedev.commands.conform:conform", "compare a page with a captured scrape of the real exporter"),
         "check": ("fakedev.commands.check:check", "say what is whole of the files that a service has left"),
         "clone": (
-            "fakedev.commands.clone:clone", "write the configuration of a fleet like that of scraped pages",
+            "fakedev.commands.clone:clone", "write the configuration of a fleet like the one on scraped pages",
         ),
         "learn": ("fakedev.commands.learn:learn", "write the configuration of a fleet that lives like a real one"),
         "diff": ("fakedev.commands.diff:diff", "list the differences between two identities"),

@@ -36,7 +36,7 @@ from fakedev.schema.options import Failed, Operand, Option, command, run_subcomm
 
 _PROGRAM: Final = "fakedev nvml"
 _FAILURES: Final[Mapping[type[Exception], int]] = {CannotBuild: 1}
-#: As those of ``fakedev scenario``.
+#: The same as in ``fakedev scenario``.
 SUBCOMMANDS: Final = {
     "build": ("fakedev.commands.nvml:build", "compile the library, write the commands nvidia-smi and dcgmi"),
     "overrides": ("fakedev.commands.nvml:follow", "write the overrides of NVIDIA's nvml-mock with each tick"),

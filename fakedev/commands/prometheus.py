@@ -76,8 +76,8 @@ def prometheus_tree(configuration: Configuration, options: Namespace) -> dict[st
 
     :raises Failed: when no address can be scraped, or it needs more than is given.
     """
-    endpoints = [each for each in configuration.web if not each.listen.path and each.listen.port]
-    full = next((each for each in endpoints if each.serve != "exporter"), None)
+    endpoints = [endpoint for endpoint in configuration.web if not endpoint.listen.path and endpoint.listen.port]
+    full = next((endpoint for endpoint in endpoints if endpoint.serve != "exporter"), None)
     chosen = full or next(iter(endpoints), None)
     if chosen is None:
         raise Failed("Prometheus reaches no UNIX sockets, and no ports of other forms: give web an address as 9400")

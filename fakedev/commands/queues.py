@@ -44,7 +44,7 @@ def queues(options: Namespace) -> None:
             if not address:
                 raise
             found = _of_frontend(address)
-    lines = understood(lambda: [f"{queue_line(each)}\n  {each['diagnosis']}\n" for each in found])
+    lines = understood(lambda: [f"{queue_line(queue)}\n  {queue['diagnosis']}\n" for queue in found])
     if options.json:
         write_json(found)
     else:

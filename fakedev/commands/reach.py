@@ -67,7 +67,7 @@ def service_options(*, takes_port: bool = False) -> Iterator[Option | OnlyOne]:
         *((Option("socket", "ADDRESS", socket),) if takes_port else ()),
     ))  # fmt: skip
     yield Option("user", "NAME", "user of an address with passwords, with --password-file")
-    token = f"the token of the address, if it asks for one; default ${TOKEN}, then the file that the service named"
+    token = f"the token of the address, if it requires one; default ${TOKEN}, then the file that the service named"
     files = {"password-file": "the password of --user", "token-file": token, **TLS_OPTIONS}
     yield from (Option(name, "FILE", text, "") for name, text in files.items())
 
@@ -154,7 +154,7 @@ def _registered(name: str | None, environ: Mapping[str, str], *, takes_port: boo
     running = [service for service in _services(environ)[0] if not service.stale]
     chosen = [service for service in running if name in (None, service.name, str(service.pid))]
     if name is None:  # a frontend of queues has no address for these commands
-        chosen = [each for each in chosen if _can_be_used(each, takes_port=takes_port)] or chosen
+        chosen = [service for service in chosen if _can_be_used(service, takes_port=takes_port)] or chosen
     if name is not None and not chosen:
         text = unknown_name("running service", name, [service.name for service in running])
         raise CannotAsk(f"{text}; fakedev ps lists them", 2)
@@ -187,8 +187,8 @@ def _choices(services: Sequence[RunningService]) -> str:
     """The option that chooses each of them: by its name, or its pid where several have that name."""
     counts = Counter(service.name for service in services)
     return ", or ".join(
-        f"--service {shlex.quote(each.name) if counts[each.name] == 1 else each.pid} ({each.shown_address})"
-        for each in services
+        f"--service {shlex.quote(service.name) if counts[service.name] == 1 else service.pid} ({service.shown_address})"
+        for service in services
     )
 
 
@@ -197,7 +197,7 @@ def _can_be_used(service: RunningService, *, takes_port: bool) -> list[ServedAdd
 
 
 def _is_frontend(service: RunningService) -> bool:
-    has_queues = any(each.key in QUEUE_KEYS for each in service.addresses)
+    has_queues = any(address.key in QUEUE_KEYS for address in service.addresses)
     return has_queues and not _can_be_used(service, takes_port=True)
 
 
@@ -290,9 +290,9 @@ def unreachable(address: Address, error: Exception) -> CannotAsk:
 def _why_silent(address: Address) -> str:
     """What is known of the service at an address that does not answer."""
     for service in _services(os.environ)[0]:
-        own = [http_address(each.address) for each in _can_be_used(service, takes_port=True)]
+        own = [http_address(served.address) for served in _can_be_used(service, takes_port=True)]
         place = (address.path, address.host, address.port)
-        if not service.stale and place in [(each.path, each.host, each.port) for each in own]:
+        if not service.stale and place in [(one.path, one.host, one.port) for one in own]:
             what = f"is suspended: kill -CONT {service.pid} resumes it" if service.is_suspended else "runs, but is busy"
             return f"the service {service.name} (pid {service.pid}) {what}"
     return "is it fakedev, and does its machine answer?"
@@ -321,7 +321,7 @@ def ps(options: Namespace) -> None:
             "PID": str(service.pid),
             "VERSION": printable(service.version),
             "STATE": f"stale: {service.stale}" if service.stale else "suspended" if service.is_suspended else "runs",
-            "ADDRESSES": printable(", ".join(each.address for each in service.addresses)),
+            "ADDRESSES": printable(", ".join(address.address for address in service.addresses)),
             "CONFIGURATION": printable(service.configuration)
             or ("the built-in demo" if service.name == "demo" else "none: it has options"),
         }

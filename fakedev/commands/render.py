@@ -44,8 +44,8 @@ from fakedev.schema.options import Failed, Option, command
     __doc__,
     *configuration_options("else the record's, else the demo"),
     Option("events", "FILE", "a record (serve --record), whose events are replayed"),
-    Option("for", "DURATION", "simulated time, default 1m", "1m", value="span"),
-    Option("every", "DURATION", "time between two pages, default 15s", "15s"),
+    Option("for", "DURATION", "simulated time, default 1m", 60.0, parse_duration, value="span"),
+    Option("every", "DURATION", "time between two pages, default 15s", 15.0, parse_duration),
     Option("node", "NODE", "this node's page instead of the fleet's", ""),
     Option("output", "FOLDER", "a file per page, TICK.prom, instead of standard output"),
     Option("journal", "FILE", "write what happened, and why, in JSON Lines"),
@@ -168,7 +168,7 @@ def _ticks(
 ) -> Iterator[None]:
     """Runs the ticks of the span, and yields at each tick that has a page, also at tick 0."""
     tick_seconds, last = fleet.spec.tick_seconds, _last_tick(fleet, options)
-    every = max(1, math.ceil(round(parse_duration(options.every) / tick_seconds, 9)))
+    every = max(1, math.ceil(round(options.every / tick_seconds, 9)))
     while True:
         if fleet.state.tick % every == 0:
             yield
@@ -180,7 +180,8 @@ def _ticks(
 
 
 def _last_tick(fleet: Fleet, options: Namespace) -> int:
-    return math.floor(round(parse_duration(options.span) / fleet.spec.tick_seconds, 9))
+    span: float = options.span
+    return math.floor(round(span / fleet.spec.tick_seconds, 9))
 
 
 def _write_history(
@@ -203,7 +204,7 @@ def _write_history(
             if fleet.state.tick < last:
                 instant = scrapes.scrape(fleet.state.seconds, fleet.state.wall_seconds)
                 if options.node:
-                    kept = [each for each in instant.scrapes if scrapes.targets[each.target].node == options.node]
+                    kept = [scrape for scrape in instant.scrapes if scrapes.targets[scrape.target].node == options.node]
                     instant = instant._replace(scrapes=kept)
                 history.write(samples.scrape(instant))
 

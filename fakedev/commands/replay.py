@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import Final
 
@@ -25,10 +27,11 @@ from fakedev.replay.start import Replay, devices_of, scenario_of
 from fakedev.replay.table_reader import Lenience, TraceProblems
 from fakedev.replay.trace import Window, within
 from fakedev.replay.usage import DISTRIBUTIONS, LIKE, Like, usage_of
+from fakedev.replay.what_if import outcome, prices_of
 from fakedev.scenario.entries import Run
 from fakedev.scenario.from_record import timeline_of
 from fakedev.schema.files import MAX_BYTES
-from fakedev.schema.options import Failed, Operand, Option, WrongUsage, command
+from fakedev.schema.options import Failed, Operand, Option, Parser, WrongUsage, command
 
 _PROGRAM: Final = "fakedev replay"
 #: The time over which --scale spreads the copies of a job.
@@ -44,10 +47,10 @@ _VERDICTS: Final = {True: "met", False: "MISSED", None: "told"}
 
 def _mapping(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for each in text.split(","):
-        model, equals, device = (part.strip() for part in each.partition("="))
+    for word in text.split(","):
+        model, equals, device = (part.strip() for part in word.partition("="))
         if not (model and equals and device):
-            raise ValueError(f"{each[:40]!r} is no MODEL=DEVICE, as P100=v100")
+            raise ValueError(f"{word[:40]!r} is no MODEL=DEVICE, as P100=v100")
         if model in found:
             raise ValueError(f"the model {model!r} is there twice")
         found[model] = device
@@ -83,17 +86,10 @@ def _tick(text: str) -> float:
     return value
 
 
-@command(
-    _PROGRAM,
-    "Replays a trace of a cluster on simulated devices. "
-    f"{'; '.join(f'{name}: {each.words}' for name, each in FORMATS.items())}.",
-    Operand("format", "FORMAT", ", ".join(FORMATS), choices=tuple(FORMATS)),
-    Operand("folder", "DIR", "the folder with the files of the trace"),
+#: What --what-if may change.
+_CHANGEABLE: Final = (
     Option("map", "MODEL=DEVICE,...", "the device types of models", {}, _mapping),
     Option("device", "DEVICE", "the device type of all models that --map does not name"),
-    Option("variant", "NAME", "of openb's list of pods, as gpuspec33; default: default"),
-    Option("from", "TIME", "begin at this time of the trace, e.g. 117d", 0.0, parse_duration, value="begin_seconds"),
-    Option("for", "TIME", "how much is replayed; default: to the end", None, parse_duration, value="span_seconds"),
     Option("scale", "N", "repeat each job N times, spread evenly over an hour", 1, _count),
     Option("nodes", "N", "use the first N nodes, or repeat them until there are N", None, _count),
     Option("place", "", "how jobs are placed that have no node in the trace", POLICIES[0], choices=POLICIES),
@@ -101,6 +97,20 @@ def _tick(text: str) -> float:
         "usage", "P:F", "usage of jobs that have none in the trace: percent, plus or minus; or as another trace: "
         f"{' or '.join(f'{LIKE}{name}' for name in DISTRIBUTIONS)}", None, usage_of,
     ),
+    *serve_options("set"),
+)  # fmt: skip
+
+
+@command(
+    _PROGRAM,
+    "Replays a trace of a cluster on simulated devices. "
+    f"{'; '.join(f'{name}: {form.words}' for name, form in FORMATS.items())}.",
+    Operand("format", "FORMAT", ", ".join(FORMATS), choices=tuple(FORMATS)),
+    Operand("folder", "DIR", "the folder with the files of the trace"),
+    *_CHANGEABLE,
+    Option("variant", "NAME", "of openb's list of pods, as gpuspec33; default: default"),
+    Option("from", "TIME", "begin at this time of the trace, e.g. 117d", 0.0, parse_duration, value="begin_seconds"),
+    Option("for", "TIME", "how much is replayed; default: to the end", None, parse_duration, value="span_seconds"),
     Option("seed", "N", "seed of the random numbers; default 0", 0, _number),
     Option("speed", "N", "simulated seconds per second; default 1", 1.0, _speed),
     Option("tick", "TIME", f"default: what gives {_TICKS_PER_SECOND} ticks a second, 1s at least", None, _tick),
@@ -108,28 +118,32 @@ def _tick(text: str) -> float:
     Option("check", "", "only read and place it, and print the head"),
     Option("report", "FILE.html", "replay in virtual time, compare, and write trace and replay side by side"),
     Option("output", "FILE.yaml", "write the replay as a scenario"),
-    *serve_options("set", "port", "shard", "web-config-file", "record", "ready-file"),
+    Option(
+        "what-if", "OPTIONS", "replay in virtual time, and again with other options, as '--device h200 --nodes 40'; "
+        f"of {', '.join(f'--{option.name}' for option in _CHANGEABLE)}; may be repeated", is_repeated=True,
+    ),
+    Option("prices", "BOARD_HOUR:KWH", "adds costs to the table of --what-if, as 2.50:0.30", None, prices_of),
+    *serve_options("port", "shard", "web-config-file", "record", "ready-file"),
 )  # fmt: skip
 def replay(options: Namespace) -> int:
     """Replay a trace; the exit code is 3 when a bound of the report is missed.
 
-    :raises ConfigurationError: when its nodes cannot be those of a fleet.
+    :raises ConfigurationError: when a fleet cannot have its nodes.
     """
     if options.variant is not None and FORMATS[options.format].read_variant is None:
         raise WrongUsage(f"--variant: the files of {options.format} have no variants")
     if options.tick is None:
         options.tick = max(1.0, options.speed / _TICKS_PER_SECOND)
-    lenience = Lenience(options.lenient)
+    if options.prices is not None and not options.what_if:
+        raise WrongUsage("--prices: only the table of --what-if has costs")
     try:
-        plan, devices, span_seconds = _plan(options, lenience)
+        if options.what_if:
+            return _what_if(options)
+        plan, made, head = _made(options)
     except TraceProblems as problems:
         write_text(sys.stderr, f"{problems}\n")
         return 2
-    except ValueError as error:
-        raise Failed(str(error), 2) from None
-    write_text(sys.stdout, "".join(f"{line}\n" for line in head_lines(plan, devices, lenience, span_seconds)))
-    fleet = {"tick": format_duration(options.tick), "speed": options.speed, "seed": options.seed}
-    made = scenario_of(plan, options.format, devices, fleet, options.set, span_seconds)
+    write_text(sys.stdout, "".join(f"{line}\n" for line in head))
     large = oversized(plan, made.scenario.configurations[0].configuration.fleet)
     write_text(sys.stdout, "".join(f"{line}\n" for line in memory_lines(large)))
     sys.stdout.flush()
@@ -148,6 +162,52 @@ def replay(options: Namespace) -> int:
         raise Failed(f"{error.filename}: {plain_reason(error)}") from None
     if not options.output:
         serve(made, options.record or "", options.ready_file or "")
+    return 0
+
+
+def _made(options: Namespace) -> tuple[Plan, Replay, list[str]]:
+    """The trace with its places, the replay, and what was read, in words.
+
+    :raises Failed: when the trace cannot be replayed.
+    """
+    lenience = Lenience(options.lenient)
+    try:
+        plan, devices, span_seconds = _plan(options, lenience)
+    except TraceProblems:
+        raise
+    except ValueError as error:
+        raise Failed(str(error), 2) from None
+    fleet = {"tick": format_duration(options.tick), "speed": options.speed, "seed": options.seed}
+    made = scenario_of(plan, options.format, devices, fleet, options.set, span_seconds)
+    return plan, made, list(head_lines(plan, devices, lenience, span_seconds))
+
+
+def _what_if(options: Namespace) -> int:
+    """Replay as the options say, and again with each --what-if; print a table."""
+    for name in ("check", "report", "output"):
+        if getattr(options, name):
+            raise WrongUsage(f"--{name}: not with --what-if, which prints a table")
+    variants = [("as given", options)]
+    for text in options.what_if:
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            raise WrongUsage(f"--what-if: {text[:40]!r}: {error}") from None
+        parser = Parser(f"{_PROGRAM} --what-if", *_CHANGEABLE, description=None)
+        variants.append((text, parser.parse_args(words, copy(options))))
+    rows = []
+    with Progress(_PROGRAM, sys.stderr) as progress:
+        for number, (name, chosen) in enumerate(variants):
+            plan, made, _ = _made(chosen)
+            span_seconds = made.scenario.scenario.span_seconds
+            spec = made.scenario.configurations[0].configuration.fleet
+
+            def show(share: float, before: int = number) -> None:
+                progress.show((before + share) / len(variants))
+
+            measured = measure(spec, plan.occurrences, span_seconds, (), show)
+            rows.append(outcome(name, plan, measured, span_seconds, options.prices))
+    write_text(sys.stdout, table(rows))
     return 0
 
 
@@ -176,7 +236,7 @@ def _plan(options: Namespace, lenience: Lenience) -> tuple[Plan, dict[str, str],
     plan = plan_of(trace, options.place, usage)
     if not plan.placement.placed:
         raise ValueError(f"{options.folder}: no job finds a place on the nodes")
-    span = span or max(each.end_seconds for each in plan.placement.placed) + options.tick
+    span = span or max(placed.end_seconds for placed in plan.placement.placed) + options.tick
     return plan, devices, max(span, options.tick)
 
 
@@ -185,9 +245,9 @@ def _scenario(made: Replay, overrides: Sequence[str]) -> list[str]:
     scenario = made.scenario.scenario
     tick_seconds = made.scenario.configurations[0].configuration.fleet.tick_seconds
     events = [
-        Stamped(int(round(each.seconds / tick_seconds, 9)), number, StartWorkload(each.action.workload))
-        for number, each in enumerate(scenario.occurrences, 1)
-        if isinstance(each.action, Run) and each.seconds < scenario.span_seconds
+        Stamped(int(round(occurrence.seconds / tick_seconds, 9)), number, StartWorkload(occurrence.action.workload))
+        for number, occurrence in enumerate(scenario.occurrences, 1)
+        if isinstance(occurrence.action, Run) and occurrence.seconds < scenario.span_seconds
     ]
     keys = {
         "for": format_duration(max(1.0, scenario.span_seconds)),
@@ -201,18 +261,18 @@ def _report(plan: Plan, made: Replay, path: str) -> int:
     """Replay in virtual time, compare, and write the page; 3 when a bound is missed."""
     span_seconds = made.scenario.scenario.span_seconds
     configuration = made.scenario.configurations[0].configuration
-    watched = [each.job.name for each in plan.placement.placed if each.job.series]
+    watched = [placed.job.name for placed in plan.placement.placed if placed.job.series]
     with Progress(_PROGRAM, sys.stderr) as progress:
         measured = measure(configuration.fleet, plan.occurrences, span_seconds, watched, progress.show)
     comparisons = compare(plan, measured, span_seconds)
-    write_text(sys.stdout, table([_row(each) for each in comparisons]))
+    write_text(sys.stdout, table([_row(comparison) for comparison in comparisons]))
     for name, problem in list(measured.refused.items())[:10]:
         write_text(sys.stderr, f"note: {name}: not possible: {problem}\n")
     for name, shown in measured.jobs.items():
         if shown.code:
             write_text(sys.stderr, f"note: {name}: ended at {shown.end_seconds:g} s: {shown.text}\n")
     Path(path).write_text(report_html(made.scenario.scenario.name, plan, measured, comparisons), encoding="utf-8")
-    return 3 if any(each.is_met is False for each in comparisons) else 0
+    return 3 if any(comparison.is_met is False for comparison in comparisons) else 0
 
 
 def _row(comparison: Comparison) -> dict[str, str]:

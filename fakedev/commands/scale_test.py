@@ -56,7 +56,7 @@ _OPTIONS: Final = (
     _option("start", "COMMAND", (), "command that starts one backend; stopped at the end", _words),
     _option("scale", "COMMAND", (), "command that sets the number of backends to {n}, as kubectl scale ... "
             "--replicas={n}", _words),
-    _option("wait", "DURATION", 120.0, "how long to wait until the frontend knows all backends", parse_seconds),
+    _option("wait", "DURATION", 120.0, "how long to wait for all backends to connect to the frontend", parse_seconds),
     _option("settle", "DURATION", 3.0, "time under load before each measurement", parse_seconds),
     _option("measure", "DURATION", 20.0, "how long each step is measured", parse_seconds),
     _option("speed-up", "NUMBER", 1.5, "required speed-up of each doubling; else exit 3", parse_number),
@@ -103,7 +103,7 @@ def _parser() -> Parser:
     return Parser(
         _PROGRAM, *_OPTIONS,
         description="Doubles the backends of a queue and the load, and measures the throughput.",
-        epilog="Options may also have one dash, as those of the original programs.",
+        epilog="Options may also have one dash, as in the original programs.",
     )  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def _run(module: str, *ends: int) -> int:
     return code
 
 
-#: The drop-ins, as setup.cfg names them. fakedev-client judges its run, also one that ends before it began.
+#: The drop-ins, as setup.cfg names them. fakedev-client checks its run, also one that ends before it began.
 exporter = partial(_run, "exporter", signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 dcgm_exporter = partial(_run, "dcgm_exporter", signal.SIGTERM, signal.SIGINT)
 frontend = partial(_run, "frontend", signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

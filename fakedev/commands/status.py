@@ -25,7 +25,7 @@ _JSON_KEYS: Final = {
     "usage": "usage-percent", "memory": "memory-mib", "clock": "clock-mhz", "power": "power-watts",
     "limit": "limit-watts", "temperature": "temperature-celsius",
 }  # fmt: skip
-#: More bytes than this until the end of an event are refused: that of 50,000 devices has 5 MiB.
+#: Maximum bytes of an event: with 50,000 devices it has 5 MiB.
 _MOST_BYTES: Final = 32 * 2**20
 Outcome = TypeVar("Outcome")
 
@@ -52,7 +52,7 @@ def summary(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> dict[str, A
     """The same as :func:`summary_lines`, as a value for JSON."""
     usage, power, temperature = frame["fleet"]
     keys = ("id", "kind", "scope", "where", "remaining-seconds")
-    conditions = [outline["health"][each] for each in frame["health"]]
+    conditions = [outline["health"][condition] for condition in frame["health"]]
     return {
         "version": outline["version"],
         "healthy": not frame["trouble"],
@@ -97,7 +97,7 @@ def summary_lines(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> list[
     :param outline, frame: as in the events ``fleet`` and ``tick`` of the live stream.
     """
     usage, power, temperature = frame["fleet"]
-    conditions = [outline["health"][each] for each in frame["health"]]
+    conditions = [outline["health"][condition] for condition in frame["health"]]
     counts = [_troubled(outline, conditions, each) for each in outline["health"][1:] if each in conditions]
     pool_numbers = [number for _, number in outline["nodes"]]
     pools = [f"{pool_numbers.count(number)} x {pool[2]} {pool[1]}" for number, pool in enumerate(outline["pools"])]
@@ -192,7 +192,7 @@ def events_of(service: Reached) -> Generator[dict[str, Any]]:
 def understood(work: Callable[[], Outcome]) -> Outcome:
     """What is made of events.
 
-    :raises CannotAsk: when they are not those of fakedev.
+    :raises CannotAsk: when they do not come from fakedev.
     """
     try:
         return work()

@@ -174,7 +174,7 @@ def screen(
     view.scroll(len(every), room)
     seen = every[view.first : view.first + room]
     frames = [_joint(row.places, frame) for row in seen]
-    cells = [_cells(row, outline, each) for row, each in zip(seen, frames, strict=True)]
+    cells = [_cells(row, outline, frame) for row, frame in zip(seen, frames, strict=True)]
     # Texts that no device has take no room.
     used = [place for place in range(len(_TITLES)) if place < _NUMBERS or any(row[place] for row in cells)]
     titles, cells = [_TITLES[place] for place in used], [[row[place] for place in used] for row in cells]
@@ -213,10 +213,10 @@ def _chosen(names: Sequence[str], outline: Mapping[str, Any], frame: Mapping[str
 
 
 class Row(NamedTuple):
-    """A row of the screen: a device, or a node with those of its devices that were chosen.
+    """A row of the screen: a device, or a node with its chosen devices.
 
     :ivar name: as it is shown.
-    :ivar pool: that of the outline.
+    :ivar pool: the pool's name in the outline.
     :ivar places: the numbers of the devices.
     """
 
@@ -382,7 +382,7 @@ class Terminal:
         :param events: a descriptor that can be read then.
         """
         ready = select.select([self._keyboard, events], [], [], _WHOLE_KEY_SECONDS if self._begun else None)[0]
-        # A terminal sends the bytes of a key together: what follows nothing for so long is Esc itself.
+        # A terminal sends the bytes of a key together: Esc with nothing after it for this time is the Esc key.
         if not ready and self._begun == b"\x1b":
             self._begun = b""
             self._view.pressed(b"\x1b")

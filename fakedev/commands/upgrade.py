@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from argparse import Namespace
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,8 +28,10 @@ from fakedev.commands.alert_rules import Trials, board_of, checked_rules, text_o
 from fakedev.commands.catalogs import added_label
 from fakedev.commands.conform import captured_page
 from fakedev.commands.reach import JSON, write_json
-from fakedev.exporters.conform import Renamed, renamed
+from fakedev.config.sample_page import sample_page
+from fakedev.exporters.counterparts import Renamed, renamed
 from fakedev.exporters.identity import Identity
+from fakedev.exporters.samples import read_page
 from fakedev.exporters.settings.catalog import Catalog, named_identity
 from fakedev.runtime.clock import no_op
 from fakedev.scenario.rules.alert_rules import AlertRule, RecordingRule, labels_of, metrics_of
@@ -65,6 +68,8 @@ from fakedev.schema.reader import read_document
 #: The exit code when something is not as it was.
 _CHANGED: Final = 3
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
+#: What a file of rules has, of those in a folder with other YAML.
+_GROUPS: Final = re.compile(r'\bgroups"?+\s*+:')
 #: Permissions of reports.
 _MODE: Final = 0o644
 
@@ -90,7 +95,7 @@ class _Releases:
         """The series that rules need of both, and the time of the last scrape."""
         with Progress("fakedev upgrade", sys.stderr) as progress:
             trials = Trials(rules, self.old_name, self.device, self.labels, progress.show)
-            names = {old: name for old, (name, _) in self.names.families.items()}
+            names = {old: new.name for old, new in self.names.families.items()}
             return trials.scraped(), trials.scraped(shown=self.new, names=names), trials.last_seconds
 
 
@@ -130,14 +135,14 @@ def upgrade(options: Namespace) -> int:
         releases = _releases(options, folder)
         queries = _queries(options.dashboards)
         try:
-            rules = {file: checked_rules(file, needs_alerts=False) for file in _files(options.rules)}
+            rules = {file: checked_rules(file, needs_alerts=False) for file in _rule_files(options.rules)}
             findings = _of_alerts(rules, releases, options.scenario)
             findings += _of_queries(queries, list(rules.values()), releases)
         except PromtoolError as error:
-            raise Failed(str(error), 2 if error.is_of_rules else 1) from None
+            raise Failed(str(error), 2 if error.is_rule_error else 1) from None
     if options.output:
         title = f"From {options.old} to {options.new}"
-        used = frozenset().union(*(each.metrics for each in rules.values()))
+        used = frozenset().union(*(rule.metrics for rule in rules.values()))
         used |= releases.names.families.keys() if queries else set()
         _write(Path(options.output), {
             **_rewritten_files(rules, releases.names),
@@ -145,10 +150,10 @@ def upgrade(options: Namespace) -> int:
             "report.md": as_markdown(title, findings), "report.html": as_html(title, findings),
         })  # fmt: skip
     if options.json:
-        write_json([vars(each) for each in findings])
+        write_json([vars(finding) for finding in findings])
     else:
         write_text(sys.stdout, _as_text(findings))
-    return _CHANGED if any(each.verdict not in AS_BEFORE for each in findings) else 0
+    return _CHANGED if any(finding.verdict not in AS_BEFORE for finding in findings) else 0
 
 
 def _releases(options: Namespace, folder: str) -> _Releases:
@@ -164,7 +169,9 @@ def _releases(options: Namespace, folder: str) -> _Releases:
     old, new = (named_identity(name, catalog, report, option) for name, option in named)
     tell_notes(report.notes)
     device = options.device or device or board_of(old_name)
-    return _Releases(old_name, old, options.new, new, renamed(old, new), device, dict(options.label))
+    # On boards of the old vendor a page of the new one may have families that its own boards lack.
+    shown = read_page(sample_page(options.new, board_of(options.new))[1]).families
+    return _Releases(old_name, old, options.new, new, renamed(old, new, shown), device, dict(options.label))
 
 
 def _cloned(file: str, device: str, folder: str) -> tuple[str, str]:
@@ -176,7 +183,7 @@ def _cloned(file: str, device: str, folder: str) -> tuple[str, str]:
     with Progress("fakedev upgrade", sys.stderr) as progress:
         cloning = Cloning(Wanted(path, path.with_name("identity.yaml"), device=device), progress.show)
         clone = cloning.run(grouped([SourcePage(Path(file).stem, captured_page(file))], is_stored=False))
-    _write(path.parent, {each.name: text for each, text in clone.identities.items()})
+    _write(path.parent, {path.name: text for path, text in clone.identities.items()})
     node = read_document(clone.text, str(path), Report())
     assert node is not None
     pool = plain_tree(node)["fleet"]["pools"][0]
@@ -188,15 +195,15 @@ def _of_alerts(rules: Mapping[str, RuleFile], releases: _Releases, scenario: str
     """
     :raises PromtoolError: when promtool cannot evaluate the rules.
     """
-    rules = {file: each for file, each in rules.items() if each.alerts}
+    rules = {file: rule for file, rule in rules.items() if rule.alerts}
     if scenario and rules:
         return _in_scenario(list(rules.values()), releases, scenario)
     findings = []
-    for each in rules.values():
-        old_pages, new_pages, last_seconds = releases.pages(each)
-        tries = ((each, old_pages), *((version, new_pages) for version in _versions(each, releases.names)))
+    for rule_file in rules.values():
+        old_pages, new_pages, last_seconds = releases.pages(rule_file)
+        tries = ((rule_file, old_pages), *((version, new_pages) for version in _versions(rule_file, releases.names)))
         results = [fired(version, pages, last_seconds) for version, pages in tries]
-        for rule in each.alerts:
+        for rule in rule_file.alerts:
             hits = [{place for number, place in result if number == rule.number} for result in results]
             finding = _of_alert(rule, releases.names, hits)
             findings.append(_unless_missing(finding, rule.metrics, old_pages) if not any(hits) else finding)
@@ -205,7 +212,7 @@ def _of_alerts(rules: Mapping[str, RuleFile], releases: _Releases, scenario: str
 
 def _unless_missing(finding: Finding, metrics: Collection[str], pages: Iterable[Scraped]) -> Finding:
     """A finding without any result, with the reason if metrics that it names are on none of the old pages."""
-    missing = sorted(set(metrics) - {"ALERTS"}.union(*(each.names for each in pages)))
+    missing = sorted(set(metrics) - {"ALERTS"}.union(*(page.names for page in pages)))
     if finding.reason or not missing:
         return finding
     verdict = NOT_SHOWN if finding.verdict == UNCHANGED else finding.verdict
@@ -255,7 +262,7 @@ def _in_scenario(files: Sequence[RuleFile], releases: _Releases, scenario: str) 
         load_scenario(scenario, os.environ, None, [f"fleet.pools.{number}.identity={name}" for number in shown])
         for name in (releases.old_name, releases.new_name)
     )
-    versions = zip(*(_versions(each, releases.names) for each in files), strict=True)
+    versions = zip(*(_versions(file, releases.names) for file in files), strict=True)
     tries = ((before, files), *((after, version) for version in versions))
     with Progress("fakedev upgrade", sys.stderr) as progress:
         ends = run_scores([
@@ -269,7 +276,7 @@ def _in_scenario(files: Sequence[RuleFile], releases: _Releases, scenario: str) 
     if len(scores) < len(ends):
         raise Failed(ends[0].problem, 1)
     return [
-        _of_alert(rules[0].run.rule, releases.names, [_hits(each) for each in rules])
+        _of_alert(rules[0].run.rule, releases.names, [_hits(rule) for rule in rules])
         for rules in zip(*scores, strict=True)
     ]
 
@@ -295,10 +302,10 @@ def _of_queries(queries: Sequence[Query], files: Sequence[RuleFile], releases: _
 
     :raises PromtoolError: when promtool cannot evaluate them.
     """
-    groups = [group for each in files for group in _recording(each)]
+    groups = [group for file in files for group in _recording(file)]
     recorded = [
         Query(rule.place, rule.name, rule.expression, {})
-        for each in files for group in each.groups for rule in group.rules if isinstance(rule, RecordingRule)
+        for file in files for group in file.groups for rule in group.rules if isinstance(rule, RecordingRule)
     ]  # fmt: skip
     every = [*recorded, *queries]
     findings = []
@@ -317,11 +324,11 @@ def _recording(rules: RuleFile) -> list[dict[str, Any]]:
 
 def _measured(queries: Sequence[Query], groups: Sequence[Mapping[str, Any]], releases: _Releases) -> list[Finding]:
     names = releases.names
-    expressions = [each.evaluable for each in queries]
-    as_alerts = {"name": "queries", "rules": [{"alert": "query", "expr": each} for each in expressions]}
+    expressions = [query.evaluable for query in queries]
+    as_alerts = {"name": "queries", "rules": [{"alert": "query", "expr": expression} for expression in expressions]}
     rules = read_rules(json.dumps({"groups": [*groups, as_alerts]}), "queries.json")
     old_pages, new_pages, last_seconds = releases.pages(rules)
-    changed = [each._replace(expression=rewritten(each.expression, names)).evaluable for each in queries]
+    changed = [query._replace(expression=rewritten(query.expression, names)).evaluable for query in queries]
     before, after, proved, bridged = (
         measured(with_groups, some, pages, last_seconds)
         for with_groups, some, pages in (
@@ -331,11 +338,11 @@ def _measured(queries: Sequence[Query], groups: Sequence[Mapping[str, Any]], rel
             ([bridge(names, rules.metrics), *groups], expressions, new_pages),
         )
     )
-    labels = frozenset().union(*(each.labels for each in old_pages))
+    labels = frozenset().union(*(page.labels for page in old_pages))
     findings = []
     for number, query in enumerate(queries):
         named, used = changes(query.expression, names), metrics_of(query.expression)
-        factors = {factor for name, (_, factor) in names.families.items() if name in used}
+        factors = {new.factor for name, new in names.families.items() if name in used}
         was = before[number]
         verdict, factor = verdict_of_values(was, after[number], named, factors)
         is_proved, is_bridged = (
@@ -360,11 +367,20 @@ def _files(given: Iterable[str]) -> list[str]:
     return found
 
 
+def _rule_files(given: Sequence[str]) -> Iterator[str]:
+    """The files of rules; of a folder only those with groups, and a note for each other file."""
+    for file in _files(given):
+        if file in given or _GROUPS.search(text_of(file)):
+            yield file
+        else:
+            tell_notes([f"{file}: has no groups of rules, and is left out"])
+
+
 def _as_text(findings: Sequence[Finding]) -> str:
     """A table, below it the expressions that replace those that are not as they were, and the sums of files."""
     if not findings:
         return "no expression was found\n"
-    rows = [dict(zip(map(str.upper, TITLES), cells(each), strict=True)) for each in findings]
+    rows = [dict(zip(map(str.upper, TITLES), cells(finding), strict=True)) for finding in findings]
     lines = [f"{each.name}:\n  {each.rewritten.strip()}" for each in rewritten_ones(findings)]
     files = [{title.upper(): cell for title, cell in row.items()} for row in by_file(findings)]
     return "\n".join([table(rows), *lines, *(["", table(files)] if files else [""]), summary(findings), ""])
@@ -373,11 +389,11 @@ def _as_text(findings: Sequence[Finding]) -> str:
 def _rewritten_files(rules: Mapping[str, RuleFile], names: Renamed) -> dict[str, str]:
     """The rewritten rules, by the names of their files."""
     written: dict[str, str] = {}
-    for file, each in rules.items():
+    for file, rule in rules.items():
         name = Path(file).name
         # Files of several folders may have the same name.
         name = f"{Path(file).parent.name}-{name}" if name in written else name
-        written[name] = _yaml(rewritten_groups(each.trees, names))
+        written[name] = _yaml(rewritten_groups(rule.trees, names))
     return written
 
 

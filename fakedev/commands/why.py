@@ -62,13 +62,13 @@ def _over_port(options: Namespace) -> None:
     :raises CannotAsk: as :func:`~fakedev.commands.control.send`; also how other things are explained.
     """
     try:
-        send("why", ["explain", *(each for each in (options.of, options.metric) if each)], options)
+        send("why", ["explain", *(word for word in (options.of, options.metric) if word)], options)
     except CannotAsk as error:
         if error.code != _WRONG_WORD:
             raise
         socket = options.socket or os.environ[SOCKET]
-        urls = [each.address for service in running_services(os.environ)[0] for each in service.addresses
-                if each.has_control and socket in [other.address for other in service.addresses]]  # fmt: skip
+        urls = [address.address for service in running_services(os.environ)[0] for address in service.addresses
+                if address.has_control and socket in [other.address for other in service.addresses]]  # fmt: skip
         use = f"--url {urls[0]}" if urls else "--url"
         raise CannotAsk(f"{error}; a workload port explains only devices, parts and links: {use} explains the rest",
                         error.code) from None  # fmt: skip

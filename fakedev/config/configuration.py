@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the drop-ins take it without the sections, and must start f
     from fakedev.exporters.settings.otlp import Otlp
     from fakedev.fleet.settings.ports import WorkloadListen, WorkloadPorts
     from fakedev.fleet.spec.fleet_spec import FleetSpec
-    from fakedev.kubernetes.operator import Topology
+    from fakedev.kubernetes.runai.operator import Topology
     from fakedev.kubernetes.settings import Kubernetes
     from fakedev.nvml.settings import KernelLogFile, Nvml
     from fakedev.queues.settings import Queues
@@ -163,5 +163,5 @@ class Configuration:
             lines += [self.queues.clients, self.queues.backends]
         if self.kubernetes is not None:
             lines.append(self.kubernetes.listen)
-        sources = [each.web_config for each in self.web] + [each.tls for every in lines for each in every]
+        sources = [endpoint.web_config for endpoint in self.web] + [port.tls for line in lines for port in line]
         return (source for source in sources if source is not None)

@@ -162,7 +162,7 @@ class Endpoints:
         return tuple(pages)
 
     def _identity_of(self, values: Values, complete: bool, *, is_one_page: bool = True) -> Identity | None:
-        """The identity of an endpoint or page; None: those of the pools. Reports pages that are impossible.
+        """The identity of an endpoint or page; None: the identities of the pools. Reports impossible pages.
 
         :param is_one_page: all nodes are on one page, not each on its own.
         """

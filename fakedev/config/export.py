@@ -33,10 +33,10 @@ def _key(key: Key, values: Values, indent: str) -> Iterator[str]:
     if isinstance(value, Values):
         yield f"{indent}{key.name}:"
         yield from _section(value, indent + "  ")
-    elif isinstance(value, tuple) and value and all(isinstance(each, Values) for each in value):
+    elif isinstance(value, tuple) and value and all(isinstance(item, Values) for item in value):
         yield f"{indent}{key.name}:"
-        for each in value:
-            lines = list(_section(each, indent + "    "))
+        for item in value:
+            lines = list(_section(item, indent + "    "))
             first = next(number for number, line in enumerate(lines) if not line.lstrip().startswith("#"))
             lines.insert(0, f"{indent}  - {lines.pop(first).lstrip()}")
             yield from lines

@@ -27,7 +27,7 @@ _SHOWN: Final = keys_from(Shown)
 PAGE = Section(
     "web.pages",
     (*keys_from(WebPage, "path"), *_SHOWN),
-    doc="A page of metrics beside /metrics: the same devices in another identity, or some of them.",
+    doc="A page of metrics besides /metrics: the same devices in another identity, or some of them.",
 )
 
 WEB = Section(

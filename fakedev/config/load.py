@@ -18,8 +18,10 @@ from fakedev.exporters.checks import check_identity, note_unused_labels
 from fakedev.exporters.settings.catalog import Catalog
 from fakedev.exporters.settings.families import tallies_shown
 from fakedev.exporters.settings.otlp import Otlp
+from fakedev.fleet.cluster.scheduler import Nodes
 from fakedev.fleet.devices.relations import Relations
 from fakedev.fleet.entities.roster import Roster
+from fakedev.fleet.entities.selectors import resolve
 from fakedev.fleet.faults.rules import FaultRules
 from fakedev.fleet.parts.part_demand import unit_capacity
 from fakedev.fleet.settings.cluster import read_cluster
@@ -46,7 +48,7 @@ from fakedev.schema.types import ListOf, Text
 from fakedev.tester.settings import own_frontend, tester_plans, tester_reports
 
 if TYPE_CHECKING:
-    from fakedev.kubernetes.operator import Topology
+    from fakedev.kubernetes.runai.operator import Topology
 
 #: The built-in configuration's name in problems.
 DEMO: Final = "demo.yaml"
@@ -126,6 +128,9 @@ def _of_scenario(
     scenario: Table, path: str | None, files: Files, report: Report
 ) -> tuple[str | None, Node, Sequence[str]]:
     """The configuration of a scenario: where its relative paths begin, its tree, and values as ``--set`` takes them."""
+    known = {key.name for key in CONFIGURATION.keys} - {"version"}
+    for name in (key for key, _ in scenario.entries if key.text in known):
+        report.problem(name.place, f"{name.text}: is not used beside {SCENARIO_KEY}: move it into {CONFIG_KEY}")
     given, written = scenario.get(CONFIG_KEY), scenario.get(SET_KEY)
     own = ListOf(Text()).read(written, SET_KEY, report) if written is not None else ()
     if given is None:
@@ -160,7 +165,7 @@ def _built(
     frontend = own_frontend(queues.clients if queues else ())
     plans = tester_plans(values["tester"], files, report, frontend)
     reports = tester_reports(values["tester"], report)
-    shown = [pool.identity.identity for pool in pools] + [each for endpoint in web for each in endpoint.identities]
+    shown = [pool.identity.identity for pool in pools] + [name for endpoint in web for name in endpoint.identities]
     metrics = {name: metric for identity in reversed(shown) for name, metric in identity.metric_names().items()}
     admission = rules = None
     if complete:
@@ -190,6 +195,8 @@ def _built(
         text = "shard: a rack is one state, which shards would cut apart: leave out shard, or the racks"
         report.problem(fleet.place_of("shard"), text)
     _note_labels(pools, report)
+    if fleet["cluster"] is not None and complete and not report.sorted_problems():
+        _note_boards_of_cluster(base, roster, fleet.place_of("cluster"), report)
     for name, text in unknown_variables(files.environ, files.variables):
         report.note(Place(f"environment {name}"), text)
     return Configuration(
@@ -236,7 +243,21 @@ def _check_limits(
         check_room_of_configuration(workloads, faults, admission, rules, limits)
     except Refused as refused:
         place = values["limits"].place_of(refused.where.removeprefix("limits."))
-        report.problem(place, f"{refused.text} (the workloads and faults of the configuration, with those of profiles)")
+        report.problem(place, f"{refused.text} (workloads and faults of the configuration, including profiles)")
+
+
+def _note_boards_of_cluster(base: Sequence[WorkloadSpec], roster: Roster, place: Place, report: Report) -> None:
+    """Note a cluster that has less than half of the boards, as one that is put on the demo with its workloads."""
+    taken = {unit for work in base for unit in resolve(work.devices, roster, work.node).tolist()}
+    nodes = Nodes(roster)
+    boards = [first + index for first, width in zip(nodes.firsts, nodes.widths, strict=True) for index in range(width)]
+    free = len(set(boards) - taken)
+    if 2 * free < roster.device_count:
+        text = (
+            f"cluster: its jobs have {free} of {roster.device_count} boards: leave out workloads.base on the others, "
+            "churn, mig, or nodes: cluster"
+        )
+        report.note(place, text)
 
 
 def _hpc_jobs(values: Values, nodes: Iterable[str], report: Report) -> HpcJobs | None:

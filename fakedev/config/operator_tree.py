@@ -14,8 +14,8 @@ from fakedev.base.units import parse_size
 from fakedev.config.overrides import with_value
 from fakedev.fleet.spec.known_boards import Board, KnownBoard, nearest_board
 from fakedev.fleet.spec.offers import MigStrategy
-from fakedev.kubernetes.operator import MIB, GpuUse, Topology, TopologyGpu
-from fakedev.kubernetes.operator_files import LoadedTopology, read_topology
+from fakedev.kubernetes.runai.operator import MIB, GpuUse, Topology, TopologyGpu
+from fakedev.kubernetes.runai.operator_files import LoadedTopology, read_topology
 from fakedev.schema.files import Files, Unreadable, absolute
 from fakedev.schema.places import Listing, Node, Place, Report, Scalar, Table
 
@@ -78,7 +78,7 @@ class _Parts:
         self._report = report
 
     def pools(self, *, in_cluster: bool) -> Iterator[Node]:
-        """The pools: those of the topology, then one for each single node."""
+        """The pools of the topology, then one pool for each single node."""
         for pool in self._topology.pools:
             place = self._places[pool.name]
             devices = [_device(index, TopologyGpu(numa_node=zone)) for index, zone in enumerate(pool.numa)]
@@ -138,7 +138,7 @@ class _Parts:
         return made
 
     def _fitting(self, use: GpuUse, index: int, left_mib: float, place: Place) -> float:
-        """The memory that a pod gets of a GPU: no more than there is. The operator shows no more either."""
+        """A pod's memory on a GPU, limited to the GPU's memory, as the operator shows it."""
         if use.fb_used_mib > left_mib:
             wish = f"{use.name} uses {use.fb_used_mib:g} MiB of GPU {index}"
             self._report.note(place, f"{wish}, which has {left_mib:g} MiB left: it gets these")
@@ -172,8 +172,8 @@ def _listing(nodes: Iterator[Node], file: str) -> Listing:
 def _node(value: Any, place: Place) -> Node:
     """Plain values as a node of a document, all of it at one place."""
     if isinstance(value, Mapping):
-        entries = ((Scalar(place, key, quoted=True), _node(each, place)) for key, each in value.items())
+        entries = ((Scalar(place, key, quoted=True), _node(child, place)) for key, child in value.items())
         return Table(place, tuple(entries))
     if isinstance(value, list):
-        return Listing(place, tuple(_node(each, place) for each in value))
+        return Listing(place, tuple(_node(child, place) for child in value))
     return Scalar(place, str(value), quoted=isinstance(value, str))

@@ -108,7 +108,7 @@ def _entries(node: Node) -> tuple[tuple[Scalar, Node], ...]:
 def shard_override(text: str, host: str = "") -> str:
     """The value of the configuration that ``--shard`` stands for.
 
-    :param host: the name of this host; empty: that of the system.
+    :param host: the name of this host; empty: the system's host name.
     :raises ValueError: for a text that is not a shard.
     """
     number, slash, count = text.partition("/")
@@ -156,7 +156,7 @@ class _Setter:
         if not path:
             return self._value
         if isinstance(kind, OneOf):
-            kind = next((each for each in kind.types if isinstance(each, ListOf | MapOf)), None)
+            kind = next((member for member in kind.types if isinstance(member, ListOf | MapOf)), None)
         if isinstance(node, Scalar):
             node = self._opened(node, kind)
         if isinstance(node, Listing) or isinstance(kind, ListOf):

@@ -16,7 +16,7 @@ from fakedev.fleet.settings.dynamics import read_dynamics
 from fakedev.fleet.settings.loaded import LoadedDevice, LoadedDeviceList, LoadedPool
 from fakedev.fleet.settings.node_lists import CLUSTER, ListedNode, Names, PoolNodes
 from fakedev.fleet.settings.pools import read_churn
-from fakedev.fleet.settings.racks import read_racks, with_fabric
+from fakedev.fleet.settings.racks import in_own_racks, read_racks, with_fabric
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.fleet.spec.fleet_spec import DeviceSpec, NodeSpec, PoolSpec
 from fakedev.fleet.spec.offers import InCluster
@@ -59,6 +59,7 @@ class Pools:
         return [pool for values in pools for pool in self._pool(values)]
 
     def _pool(self, values: Values) -> list[ShownPool]:
+        values = in_own_racks(values)
         identity = self._catalog.identity(values["identity"], values.place_of("identity"))
         file = values["devices"]
         listed = self._catalog.device_list(file, values.place_of("devices")) if isinstance(file, str) else None
@@ -78,11 +79,11 @@ class Pools:
             return []
         self._names.add(name, values.place_of("name"))
         fits = self._fits(sum(counts), values.place_of("nodes"))
-        is_of_cluster = values["nodes"] == CLUSTER
-        if is_of_cluster:
+        is_from_cluster = values["nodes"] == CLUSTER
+        if is_from_cluster:
             self._check_of_cluster(values)
             kinds = {("", usual): []}
-        if identity is None or not (nodes or is_of_cluster) or not fits or None in types.values():
+        if identity is None or not (nodes or is_from_cluster) or not fits or None in types.values():
             return []
         for label in _SINGLE:
             if label in values["labels"] and sum(counts) > 1:
@@ -100,14 +101,14 @@ class Pools:
             InCluster, mig_strategy=values["mig-strategy"], resource=values["resource"] or ""
         )  # fmt: skip
         churn = None
-        if values["churn"] is not None and not is_of_cluster:
+        if values["churn"] is not None and not is_from_cluster:
             churn = read_churn(values["churn"], self._catalog, self._report)
-        racks = None if is_of_cluster else read_racks(values, len(nodes), [count for _, count in kinds], self._report)
+        racks = read_racks(values, len(nodes), [count for _, count in kinds], self._report)
         pools = []
         for (word, count), alike in kinds.items():
             device = types[word]
             assert device is not None, word
-            own = {index: each for index, each in devices.items() if index < count}
+            own = {index: device for index, device in devices.items() if index < count}
             if identity.strict and listed is not None:
                 own = _without_made_labels(own, listed, identity, {*device.type.facts, *values["labels"]})
             device_type = with_topology(self._with_dynamics(device.type, values), values, self._report)
@@ -118,7 +119,7 @@ class Pools:
                 name, tuple(specs), device_type, count,
                 self._with_instances(values, own, device),
                 driver | values["labels"], shown_as, values["inlet"], parts,
-                churn, in_cluster, is_of_cluster, racks,
+                churn, in_cluster, is_from_cluster, racks,
             )  # fmt: skip
             self._check_inlets(spec, values)
             self._check_files(spec, values.place_of("devices"))
@@ -129,11 +130,8 @@ class Pools:
         """Reports keys that a pool without nodes of its own cannot have."""
         for key in ("profile", "churn"):
             if values.given(key):
-                text = f"{key}: the nodes come from the cluster, and their work is that of its pods"
+                text = f"{key}: the nodes come from the cluster, and their work from its pods"
                 self._report.problem(values.place_of(key), text)
-        if values.given("racks"):
-            text = "racks: the nodes come from the cluster and go, and have no places in racks: list the nodes"
-            self._report.problem(values.place_of("racks"), text)
 
     def _type(
         self, word: str, kinds: Mapping[tuple[str, int], Sequence[ListedNode]], values: Values
@@ -141,7 +139,7 @@ class Pools:
         """The device type with a name in a list of nodes; empty: the pool's."""
         if not word:
             return self._catalog.device(values["device"], values.place_of("device"))
-        return self._catalog.device(word, next(nodes[0].place for (each, _), nodes in kinds.items() if each == word))
+        return self._catalog.device(word, next(nodes[0].place for (kind, _), nodes in kinds.items() if kind == word))
 
     def _with_instances(
         self, values: Values, devices: dict[int, DeviceSpec], device: LoadedDevice
@@ -199,33 +197,33 @@ class Pools:
         if len(listed.devices) < count:
             self._report.problem(
                 values.place_of("devices-per-node"),
-                f"{count} devices are asked for, and the list {values['devices']} has {len(listed.devices)}: "
-                "ask for fewer, or list more",
+                f"{count} devices are requested, and the list {values['devices']} has {len(listed.devices)}: "
+                "request fewer, or list more",
             )
         return {device.index: device for device in listed.devices[:count]}
 
     def _devices_given(self, values: Values, count: int) -> dict[int, DeviceSpec]:
         devices: dict[int, DeviceSpec] = {}
         unique: dict[tuple[str, str], Place] = {}
-        for each in values["devices"] if not isinstance(values["devices"], str) else ():
-            index = each["index"]
+        for device in values["devices"] if not isinstance(values["devices"], str) else ():
+            index = device["index"]
             if index is None:
                 continue
             if index in devices:
-                self._report.problem(each.place_of("index"), f"device {index} is there twice: put both into one")
+                self._report.problem(device.place_of("index"), f"device {index} is there twice: put both into one")
             if index >= count:
-                place = each.place_of("index")
+                place = device.place_of("index")
                 self._report.problem(place, f"device {index}: a node has {count} devices, 0 to {count - 1}")
-            facts = dict(each["labels"])
+            facts = dict(device["labels"])
             for key, fact in (("uuid", "uuid"), ("serial", "serial"), ("pci", "pci_address"), ("file", "device_file")):
-                if each[key] is not None:
-                    facts[fact] = each[key]
-                    first = unique.setdefault((key, each[key]), each.place_of(key))
-                    if first is not each.place_of(key):
+                if device[key] is not None:
+                    facts[fact] = device[key]
+                    first = unique.setdefault((key, device[key]), device.place_of(key))
+                    if first is not device.place_of(key):
                         self._report.problem(
-                            each.place_of(key), f"{key}: {each[key]!r} is there twice (first in line {first.line})"
+                            device.place_of(key), f"{key}: {device[key]!r} is there twice (first in line {first.line})"
                         )
-            devices[index] = DeviceSpec(index, facts, each["inlet"])
+            devices[index] = DeviceSpec(index, facts, device["inlet"])
         return devices
 
     def _fits(self, devices: int, place: Place) -> bool:

@@ -27,7 +27,7 @@ _last: Final[dict[int, tuple[FleetSpec, Fleet]]] = {}
 
 
 def fleet_after(ticks: int, spec: FleetSpec) -> Fleet:
-    """A fleet that has run so many ticks; to be read only, as the next call for an equal one has the same."""
+    """A fleet that has run this number of ticks; cached and shared by equal calls, so only read it."""
     if ticks not in _last or _last[ticks][0] != spec:
         fleet = Fleet(spec)
         for _ in range(ticks):
@@ -53,7 +53,7 @@ def sample_page(
     :param device: name in the catalog, or path.
     :param instances: the profiles of the instances that each board is divided into; empty for none.
     :param faults: in the form of the configuration.
-    :param facts: of the boards, in place of those of their type.
+    :param facts: of the boards; they override the facts of the device type.
     :param owner: further facts of the work's pod.
     :param is_idle: all boards are idle.
     :param devices: the number of boards, at least 2.

@@ -1,4 +1,4 @@
-"""One run of the program: its options beside the configuration, the head of its record, and its fleet."""
+"""One run of the program: its options in addition to the configuration, the head of its record, and its fleet."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ class LatestPages:
     def add(self, page: CachedPage, tick: int) -> None:
         """A page of a tick was rendered."""
         if tick > self._tick:
-            for each in self._pages:
-                each.drop_before(tick)
+            for cached_page in self._pages:
+                cached_page.drop_before(tick)
             self._tick, self._pages = tick, []
         self._pages.append(page)
 
@@ -76,7 +76,7 @@ class CachedPage:
     :param states: the states of the parts, where they do not all show the same.
     :param tick: returns the tick of the states, where to make them takes long.
     :ivar as_openmetrics: the same page as OpenMetrics, where all its identities negotiate that.
-    :ivar trouble: returns the present faults of the page's exporter, or None.
+    :ivar faults: returns the present faults of the page's exporter, or None.
     """
 
     def __init__(
@@ -90,8 +90,9 @@ class CachedPage:
         is_paused: Callable[[], bool] = lambda: False,
         tick: Callable[[], int] | None = None,
     ) -> None:
-        self._states = tuple(states) or (state,) * len(parts)
-        self._tick_of_states = tick or (lambda: max(state().tick for state in self._states))
+        self._states = each = tuple(states) or (state,) * len(parts)
+        # Without a cycle through itself: pages that a reload replaces are freed without the collector.
+        self._tick_of_states = tick or (lambda: max(current().tick for current in each))
         self._latest = latest or LatestPages()
         self._clock = clock
         self._is_paused = is_paused
@@ -105,7 +106,7 @@ class CachedPage:
         self._is_making = False
         self._is_over = False
         self.as_openmetrics: CachedPage | None = None
-        self.trouble: Callable[[], PageFaults | None] = lambda: None
+        self.faults: Callable[[], PageFaults | None] = lambda: None
 
     def response(self) -> Response | Deferred[Response]:
         """The page at the present tick; a large one a little later."""
@@ -226,8 +227,8 @@ class Pages:
         self._workloads: CachedPage | None = None
         self._latest = LatestPages()
         self._held = HeldStates(lambda: fleet.shown)
-        for each in identities.values():
-            self._held.every(each.hold_seconds)
+        for identity in identities.values():
+            self._held.every(identity.hold_seconds)
 
     def keep(self) -> None:
         """A tick was done: update the held states of pages that hold their values, and make new ones of other nodes."""
@@ -257,7 +258,7 @@ class Pages:
         name = node.name if node is not None else ""
         key = (name, None if name else selection.pool, id(selection.identity), selection.hold_seconds)
         if key not in self._kept:
-            nodes = [node] if node is not None else [each for each in self.fleet.roster.shown if selection.has(each)]
+            nodes = [node] if node is not None else [shown for shown in self.fleet.roster.shown if selection.has(shown)]
             self._kept[key] = self._new_page(nodes, selection), name, selection
         return self._kept[key][0]
 
@@ -286,8 +287,8 @@ class Pages:
         self._shown = self.fleet.compiled
         self._previous_labels, self._labels = self._labels, {}
         self._held.renew()
-        for each in identities.values():
-            self._held.every(each.hold_seconds)
+        for identity in identities.values():
+            self._held.every(identity.hold_seconds)
         for page, node_name, selection in before.values():
             if not page.is_awaited and not (page.as_openmetrics and page.as_openmetrics.is_awaited):
                 continue
@@ -328,7 +329,7 @@ class Pages:
 
         names = frozenset(node.name for node in nodes)
         text = page(openmetrics=False)
-        text.trouble = lambda: self.fleet.page_faults.of(names) if self.fleet.page_faults.by_fault else None
+        text.faults = lambda: self.fleet.page_faults.of(names) if self.fleet.page_faults.by_fault else None
         if all(shown.openmetrics for shown, _ in groups):
             text.as_openmetrics = page(openmetrics=True)
         return text

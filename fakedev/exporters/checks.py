@@ -51,10 +51,10 @@ def check_unique_nodes(identity: Identity, pools: Sequence[PoolSpec], place: Pla
     # A fact of a device is that of each node of the pool: it tells nodes apart if no other device has it.
     seen: set[tuple[str, str]] = set()
     for pool in pools:
-        for each in (item for device in pool.devices.values() for item in device.facts.items()):
-            if len(pool.nodes) > 1 or each in seen:
-                fixed.add(each[0])
-            seen.add(each)
+        for facts in (item for device in pool.devices.values() for item in device.facts.items()):
+            if len(pool.nodes) > 1 or facts in seen:
+                fixed.add(facts[0])
+            seen.add(facts)
     distinguishing = (set(_OF_A_NODE) - _with_aliases(fixed)) | _with_aliases(own)
     if len({pool.name for pool in pools}) == nodes:
         distinguishing.add("pool")
@@ -151,7 +151,7 @@ def _check_unique(identity: Identity, pool: PoolSpec, place: Place, report: Repo
         every = [device_facts(0, pool, node, index) for index in range(pool.devices_per_node)]
         rows = [row for family in identity.families for row in family.rows if row.level not in _OF_OTHERS]
         own = dict.fromkeys(row.labels for row in rows)
-        for labels in [(*identity.labels, *each) for each in own]:
+        for labels in [(*identity.labels, *label_set) for label_set in own]:
             same = _first_same(labels, every)
             if same is not None:
                 names = ", ".join(label.name for label in identity.labels) or "none"
@@ -172,7 +172,7 @@ def _check_unique_parts(identity: Identity, pool: PoolSpec, place: Place, report
     facts = roster.part_facts(0, node, roster.facts(0, node))
     for family in identity.families:
         for row in family.rows:
-            of_level = [each for each, part in zip(facts, roster.parts.specs, strict=True)
+            of_level = [fact for fact, part in zip(facts, roster.parts.specs, strict=True)
                         if row.level in (("tile",) if part.is_tile else _OF_INSTANCES)]  # fmt: skip
             if _first_same((*identity.labels, *row.labels), of_level) is not None:
                 report.problem(

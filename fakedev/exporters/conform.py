@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.base.errors import printable
+from fakedev.exporters.counterparts import counterparts, is_the_same, new_names_of_labels
 from fakedev.exporters.identity import UNITS, FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exporters.numbers import formatted
 from fakedev.exporters.samples import CapturedFamily, CapturedPage, Sample
@@ -30,6 +31,8 @@ from fakedev.fleet.spec.device_types import DeviceType
 ASPECTS: Final = ("family", "TYPE", "HELP", "labels", "numbers", "range", "order")
 #: Aspects that need samples.
 _OF_SAMPLES: Final = ("labels", "numbers", "range")
+#: How families begin that an exporter's library adds about its own process. No identity shows them.
+_OF_PROCESS: Final = ("go_", "process_", "promhttp_", "python_")
 #: The largest factor between numbers of one magnitude. Ratio and percent differ by 100.
 _MAGNITUDE: Final = 30.0
 #: Readings of power are over the limit for moments, the others are rounded.
@@ -119,8 +122,10 @@ def compared(capture: CapturedPage, page: CapturedPage, *, is_fragment: bool = F
     shared = [name for name in capture.families if name in page.families]
     misplaced = _misplaced(shared, [name for name in page.families if name in capture.families])
     for name, theirs in capture.families.items():
-        aspects += len(ASPECTS)
         ours = page.families.get(name)
+        if ours is None and name.startswith(_OF_PROCESS):
+            continue
+        aspects += len(ASPECTS)
         if ours is None:
             differences.append(Difference(name, "family", "only the capture has it"))
             lost += len(ASPECTS)
@@ -192,7 +197,7 @@ def within_limits(
     known = {difference.family for difference in result.differences if difference.aspect in ("family", "range")}
     found = []
     for name in sorted(page.families.keys() & highest.keys() - known):
-        numbers = [number for each in page.families[name].samples if math.isfinite(number := float(each.number))]
+        numbers = [number for sample in page.families[name].samples if math.isfinite(number := float(sample.number))]
         most, least = max(numbers, default=0.0), min(numbers, default=0.0)
         if most > highest[name]:
             words = f"{most:g} {where}, and the board shows at most {highest[name] / _ROUNDING:g}"
@@ -256,13 +261,13 @@ def _numbers(theirs: Sequence[Sample], ours: Sequence[Sample]) -> str:
     formats = _formats(theirs)
     if formats & _formats(ours):
         return ""
-    odd = [sample for sample in ours if not any(_is_written(sample, each) for each in formats)]
+    odd = [sample for sample in ours if not any(_is_written(sample, form) for form in formats)]
     return f"numbers as {_longest(theirs)} in the capture, as {_longest(odd or ours)} on the page"
 
 
 def _formats(samples: Sequence[Sample]) -> frozenset[str]:
     """The formats that all numbers fit."""
-    return frozenset(each for each in _FORMATS if all(_is_written(sample, each) for sample in samples))
+    return frozenset(form for form in _FORMATS if all(_is_written(sample, form) for sample in samples))
 
 
 def _is_written(sample: Sample, number_format: str) -> bool:
@@ -325,10 +330,6 @@ def _misplaced(wanted: Sequence[str], has: Sequence[str]) -> frozenset[str]:
     return frozenset(wanted) - kept
 
 
-#: Levels of devices.
-_OF_DEVICES: Final = ("device", "unit", "repeated", "whole", "single", "tiled", "held")
-
-
 class _Series(NamedTuple):
     """A series of each entity."""
 
@@ -341,7 +342,7 @@ def grouped_differences(old: Identity, new: Identity) -> Mapping[str, Sequence[s
 
     A renamed series shows the same quantity under another name; a renamed label has the same value.
     """
-    ours, theirs = ({family.name: family for family in each.families} for each in (old, new))
+    ours, theirs = ({family.name: family for family in identity.families} for identity in (old, new))
     both = [(family, theirs[name]) for name, family in ours.items() if name in theirs]
     alike = {family.name for family, other in both if _own_labels(family) == _own_labels(other)}
     groups = {
@@ -377,11 +378,11 @@ def _series_differences(
 
     :param alike: families with the same own labels: of other families that both have, no single series is told.
     """
-    before, after = ({each.family.name for each in series.values()} for series in (ours, theirs))
+    before, after = ({sample.family.name for sample in series.values()} for series in (ours, theirs))
     told = (before ^ after) | set(alike)
-    lost = [name for name, each in ours.items() if name not in theirs and each.family.name in told]
-    added = [name for name, each in theirs.items() if name not in ours and each.family.name in told]
-    new_names = _counterparts(lost, added, lambda old, new: _is_the_same(ours[old].row, theirs[new].row))
+    lost = [name for name, our in ours.items() if name not in theirs and our.family.name in told]
+    added = [name for name, their in theirs.items() if name not in ours and their.family.name in told]
+    new_names = counterparts(lost, added, lambda old, new: is_the_same(ours[old].row, theirs[new].row))
     for name in lost:
         if new := new_names.get(name):
             yield f"renamed  {name} -> {new}{_in_words(ours[name], theirs[new], with_help=True)}"
@@ -390,29 +391,6 @@ def _series_differences(
     for name in added:
         if name not in new_names.values():
             yield f"added    {name}{_condition(theirs[name].row)}"
-
-
-def _counterparts(lost: Iterable[str], added: Iterable[str], is_the_same: Callable[[str, str], bool]) -> dict[str, str]:
-    """The new name of each lost thing that has one: the first of those that are the same, each for one thing."""
-    found: dict[str, str] = {}
-    left = list(added)
-    for name in lost:
-        new = next((each for each in left if is_the_same(name, each)), None)
-        if new is not None:
-            left.remove(new)
-            found[name] = new
-    return found
-
-
-def _is_the_same(before: RowSpec, after: RowSpec) -> bool:
-    """Whether two rows show the same quantity of the same entity, in any units."""
-    return bool(before.quantity or before.fact) and _source(before) == _source(after)
-
-
-def _source(row: RowSpec) -> tuple[object, ...]:
-    """The source of a row's numbers, regardless of unit and of how devices are divided."""
-    level = "device" if row.level in _OF_DEVICES else row.level
-    return level, row.quantity, row.fact, row.between, row.bits, row.plus, row.per
 
 
 def _changes(
@@ -445,7 +423,7 @@ def _in_words(old: _Series, new: _Series, *, with_help: bool = False) -> str:
 
 
 def _condition(row: RowSpec) -> str:
-    """What a row depends on beside its quantity, in words."""
+    """What a row depends on besides its quantity, in words."""
     if row.between:
         return f": only where {row.fact.strip('{}')} is from {row.between[0]} to below {row.between[1]}"
     return ""
@@ -483,7 +461,7 @@ def _texts(family: FamilySpec, name: str) -> set[tuple[str, str]]:
 def _label_changes(old: Sequence[LabelSpec], new: Sequence[LabelSpec]) -> Iterator[str]:
     before = {label.name: label for label in old}
     after = {label.name: label for label in new}
-    new_names = _new_names_of_labels(old, new)
+    new_names = new_names_of_labels(old, new)
     for name in before:
         if name not in after:
             yield f"renamed  label {name} -> {new_names[name]}" if name in new_names else f"lost     label {name}"
@@ -498,12 +476,6 @@ def _label_changes(old: Sequence[LabelSpec], new: Sequence[LabelSpec]) -> Iterat
         yield "changed  labels: another order"
 
 
-def _new_names_of_labels(old: Sequence[LabelSpec], new: Sequence[LabelSpec]) -> dict[str, str]:
-    before, after = ({label.name: label.value for label in labels} for labels in (old, new))
-    lost, added = ([name for name in some if name not in others] for some, others in ((before, after), (after, before)))
-    return _counterparts(lost, added, lambda one, other: before[one] == after[other])
-
-
 def _presence(label: LabelSpec) -> str:
     if label.only_with:
         return f", where there is a {label.only_with}"
@@ -515,7 +487,7 @@ def _described(label: LabelSpec) -> str:
 
 
 def _page(old: Identity, new: Identity) -> Iterator[str]:
-    before, after = ([family.name for family in each.families] for each in (old, new))
+    before, after = ([family.name for family in identity.families] for identity in (old, new))
     is_reordered = [name for name in before if name in after] != [name for name in after if name in before]
     since = ("now", "no longer")
     words = {
@@ -528,37 +500,3 @@ def _page(old: Identity, new: Identity) -> Iterator[str]:
         f"page: POST is answered {since[old.answers_post]}": old.answers_post != new.answers_post,
     }
     yield from (f"changed  {text}" for text, is_changed in words.items() if is_changed)
-
-
-class Renamed(NamedTuple):
-    """What series of one identity are called in another one.
-
-    :ivar families: the name of a family to its new name, and the factor from old values to new ones.
-    :ivar labels: the name of a label of rows to its new one.
-    :ivar lost_families, lost_labels: those without a counterpart.
-    """
-
-    families: Mapping[str, tuple[str, float]]
-    labels: Mapping[str, str]
-    lost_families: frozenset[str]
-    lost_labels: frozenset[str]
-
-
-def renamed(old: Identity, new: Identity) -> Renamed:
-    """The new names of the families and labels that are called otherwise, or have another unit."""
-    ours, theirs = ({family.name: family.rows[0] for family in each.families} for each in (old, new))
-    lost, added = ([name for name in some if name not in others] for some, others in ((ours, theirs), (theirs, ours)))
-    new_names = _counterparts(lost, added, lambda one, other: _is_the_same(ours[one], theirs[other]))
-    families = {
-        name: (other, factor)
-        for name, row in ours.items()
-        if (other := name if name in theirs else new_names.get(name, ""))
-        and ((factor := _scale(theirs[other]) / _scale(row)) != 1.0 or other != name)
-    }
-    labels = _new_names_of_labels(old.labels, new.labels)
-    gone = {label.name for label in old.labels} - {label.name for label in new.labels}
-    return Renamed(families, labels, frozenset({*lost} - families.keys()), frozenset(gone - labels.keys()))
-
-
-def _scale(row: RowSpec) -> float:
-    return UNITS[row.unit] * row.times

@@ -5,6 +5,7 @@ The lines of a family have entities, an order and label texts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -28,7 +29,8 @@ class Labelled:
 
     :ivar positions: their indices into the arrays of their level, shape (N,).
     :ivar texts: the text between name and number, with the space before the number.
-    :ivar numbers: the numbers of their facts, NaN where there is none, shape (N,); None for rows of quantities.
+    :ivar numbers: the numbers of their facts, NaN where there is none, shape (N,); of random rows, the keys of their
+        entities; None for rows of quantities.
     :ivar owners: the indices of their devices, or of those that have the rows among all entities of the level, next to
         whose rows they are listed, shape (N,); None for rows that are listed separately, or that all entities have.
     """
@@ -92,16 +94,16 @@ class Lines:
         return {number: order[starts[number] : ends[number]] for number in numbers}
 
     @cached_property
-    def last_choices(self) -> dict[bytes, tuple[NDArray[np.bool_], Lines]]:
-        """For families, by name: the lines that they had in the last state, shape (N,), and these lines."""
+    def last_choices(self) -> dict[bytes, tuple[NDArray[np.bool_], Lines | None]]:
+        """For families, by name: the lines that they had in the last state, shape (N,), and these lines; None: all."""
         return {}
 
     def chosen(self, family: bytes, chosen: NDArray[np.bool_]) -> Lines:
         """As :meth:`only`: the same object as for the last state of a family if it had the same lines."""
         last = self.last_choices.get(family)
         if last is None or not np.array_equal(last[0], chosen):
-            last = self.last_choices[family] = chosen, self if chosen.all() else self.only(chosen)
-        return last[1]
+            last = self.last_choices[family] = chosen, None if chosen.all() else self.only(chosen)
+        return self if last[1] is None else last[1]
 
     @cached_property
     def are_numbers(self) -> bool:
@@ -128,9 +130,9 @@ class Lines:
         """The lines of some groups, then those of the next, of the same kinds of rows."""
         if len(parts) <= 1:
             return parts[0] if parts else NO_LINES
-        texts = list(chain.from_iterable([each.texts for each in parts]))
-        rows = [each.rows for each in parts if each.rows is not None]
-        return cls(texts, _joined([each.positions for each in parts]), _joined(rows) if rows else None, _numbers(parts))
+        texts = list(chain.from_iterable([part.texts for part in parts]))
+        rows = [part.rows for part in parts if part.rows is not None]
+        return cls(texts, _joined([part.positions for part in parts]), _joined(rows) if rows else None, _numbers(parts))
 
     def order(self, near: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """The order of the lines sorted as text.
@@ -145,8 +147,8 @@ class Lines:
         numbers = _numbers(groups)
         if len(groups) == 1:
             return cls(groups[0].texts, groups[0].positions, None, numbers)
-        texts = [text for each in groups for text in each.texts]
-        return cls(texts, _joined([each.positions for each in groups]), None, numbers)
+        texts = [text for group in groups for text in group.texts]
+        return cls(texts, _joined([group.positions for group in groups]), None, numbers)
 
     @classmethod
     def _of_one_level(cls, columns: Sequence[Sequence[Labelled]]) -> Lines:
@@ -167,17 +169,17 @@ class Lines:
     @classmethod
     def _of_kinds(cls, columns: Sequence[Sequence[Labelled]]) -> Lines:
         """Lines of several kinds of rows: the groups of each kind."""
-        sizes = [np.array([len(each.texts) for each in groups], dtype=np.int64) for groups in columns]
+        sizes = [np.array([len(group.texts) for group in groups], dtype=np.int64) for groups in columns]
         rows = _joined([np.full(int(size.sum()), number) for number, size in enumerate(sizes)])
         group = _joined([np.repeat(np.arange(len(size)), size) for size in sizes])
         place = _joined([
             np.arange(len(each.texts)) if each.owners is None else each.owners for groups in columns for each in groups
         ])  # fmt: skip
         every = cls(
-            [text for groups in columns for each in groups for text in each.texts],
-            _joined([each.positions for groups in columns for each in groups]),
+            [text for groups in columns for group in groups for text in group.texts],
+            _joined([group.positions for groups in columns for group in groups]),
             rows,
-            _numbers([each for groups in columns for each in groups]),
+            _numbers([group for groups in columns for group in groups]),
         )
         return every.in_order(np.lexsort((rows, place, group)))
 
@@ -210,10 +212,10 @@ NO_LINES: Final = Lines((), np.zeros(0, dtype=np.int64))
 
 def _numbers(groups: Sequence[Labelled | Lines]) -> Floats | None:
     """The numbers of facts of some groups, or of their lines; None if there are none."""
-    if all(each.numbers is None for each in groups):
+    if all(group.numbers is None for group in groups):
         return None
     return np.concatenate(
-        [np.full(len(each.texts), np.nan) if each.numbers is None else each.numbers for each in groups]
+        [np.full(len(group.texts), np.nan) if group.numbers is None else group.numbers for group in groups]
     )
 
 
@@ -226,6 +228,7 @@ _TOO_LARGE: Final = 2.0**63
 #: Sums of the lengths of ticks differ from whole numbers by less than this.
 _ROUNDING: Final = 1e-6
 _NOWHERE: Final = np.zeros(0, dtype=np.int64)
+_OF_HISTOGRAM: Final = re.compile(r"_(?:bucket|sum|count)$")
 #: Levels whose entities are devices, or devices and their parts.
 _OF_UNITS: Final = ("device", "unit", "repeated", "whole")
 
@@ -262,6 +265,8 @@ class Family:
         self._needed = tuple(frozenset(row.needed) for row in self._rows)
         self.number = spec.number
         self._is_counter = spec.kind == "counter"
+        #: Of random rows: the series of a histogram move together.
+        self._text = _OF_HISTOGRAM.sub("", spec.name)
         #: The last state, which all pages of a tick show, and the rows that some entities do not have in it.
         self._state: ref[State] | None = None
         self._doubtful: Sequence[tuple[int, _Doubt]] = ()
@@ -346,9 +351,11 @@ class Family:
         """The numbers of a row, in its unit: shape as ``positions``.
 
         :param number: the number of the row.
-        :param of_facts: numbers of facts, if the row shows a fact.
+        :param of_facts: numbers of facts, if the row shows a fact; keys of entities, if it is random.
         """
         row, level = self._rows[number], state.levels[self._levels[number]]
+        if row.random is not None and of_facts is not None:
+            return row.random.values(self._text, of_facts.astype(np.uint64), state.seconds, state.tick)
         if row.fact and of_facts is not None and not row.is_per_fact:
             return of_facts * self._units[number]
         if not row.quantity:

@@ -120,7 +120,7 @@ class HpcJobFolder(Service):
     :param every_seconds: of real time.
     :param in_thread: does slow work, such as reading files, beside the reactor.
     :param is_slurm: the files that are written are those of AMD's prolog.
-    :ivar trouble: why the folder is not followed or written; empty while it is.
+    :ivar problem: why the folder is not followed or written; empty while it is.
     """
 
     log = Logger()
@@ -153,7 +153,7 @@ class HpcJobFolder(Service):
         self._ids: dict[tuple[str, JobLabels], str] = {}
         #: What the folder holds; None until it was read.
         self._written: Jobs | None = None
-        self.trouble = ""
+        self.problem = ""
 
     def startService(self) -> None:
         super().startService()
@@ -176,17 +176,17 @@ class HpcJobFolder(Service):
         try:
             if self._is_written:
                 await self._write()
-                trouble = ""
+                problem = ""
             else:
-                trouble = self._follow(await self._in_thread(lambda: read_jobs(self._folder)))
+                problem = self._follow(await self._in_thread(lambda: read_jobs(self._folder)))
         except CannotWrite as error:
-            trouble = str(error)
+            problem = str(error)
         except OSError as error:
-            trouble = f"{error.filename or self._folder}: {plain_reason(error)}"
+            problem = f"{error.filename or self._folder}: {plain_reason(error)}"
         # Once, until it is another one.
-        if trouble and trouble != self.trouble:
-            self.log.warn("hpc-jobs: {trouble}", trouble=trouble)
-        self.trouble = trouble
+        if problem and problem != self.problem:
+            self.log.warn("hpc-jobs: {problem}", problem=problem)
+        self.problem = problem
 
     def _follow(self, jobs: Jobs) -> str:
         """Start and stop workloads, so that they are the jobs of the folder.
@@ -197,7 +197,7 @@ class HpcJobFolder(Service):
         node = fleet.roster.node(self._node)
         units, divided = self._units(node) if node is not None else ({}, frozenset())
         wanted: dict[tuple[str, JobLabels], str] = {}
-        troubles = []
+        problems = []
         for name, every in jobs.items():
             for job in every:
                 labels: JobLabels = ((LABEL, job),)
@@ -206,21 +206,21 @@ class HpcJobFolder(Service):
                     try:
                         labels, names = slurm_job(job)
                     except ValueError as error:
-                        troubles.append(f"{self._folder}/{name}: {error}")
+                        problems.append(f"{self._folder}/{name}: {error}")
                         continue
                 for each in names:
                     if each in units:
                         wanted[units[each], labels] = name
                     elif each in divided:
                         text = f"GPU {each} is divided: jobs of its instances are in files as {each}.1"
-                        troubles.append(f"{self._folder}/{name}: {text}")
+                        problems.append(f"{self._folder}/{name}: {text}")
                     elif "." in each and _UNIT.fullmatch(each):
-                        troubles.append(f"{self._folder}/{name}: there is no instance {each} (GPU.GPU_I_ID)")
+                        problems.append(f"{self._folder}/{name}: there is no instance {each} (GPU.GPU_I_ID)")
         running = fleet.workloads.by_id
         gone = [key for key, workload in self._ids.items() if key not in wanted or workload not in running]
         self._hub.end([self._ids.pop(key) for key in gone], "its job is no longer in the folder")
-        troubles += [self._start(*key, name) for key, name in wanted.items() if key not in self._ids]
-        return next(filter(None, troubles), "")
+        problems += [self._start(*key, name) for key, name in wanted.items() if key not in self._ids]
+        return next(filter(None, problems), "")
 
     def _units(self, node: RosterNode) -> tuple[dict[str, str], frozenset[str]]:
         """The words of a node's GPUs and instances by the names of their files; and the indices of divided GPUs."""
@@ -293,7 +293,7 @@ def _write_changes(folder: str, before: Jobs | None, jobs: Jobs) -> None:
     """
     os.makedirs(folder, exist_ok=True)
     if before is None:
-        before = {name: every for name, every in read_jobs(folder).items() if _UNIT.fullmatch(name)}
+        before = {name: job for name, job in read_jobs(folder).items() if _UNIT.fullmatch(name)}
     for name in before.keys() - jobs.keys():
         os.unlink(os.path.join(folder, name))
     for name, every in jobs.items():

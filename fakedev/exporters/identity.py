@@ -13,6 +13,7 @@ from typing import Final
 
 from fakedev.base.names import is_version_between
 from fakedev.exporters.row_levels import COUNT, FOLLOW_FROM, PAGE_QUANTITIES, POD, PROCESS
+from fakedev.exporters.wandering import Wander
 from fakedev.fleet.links.link_levels import LINK_QUANTITIES
 from fakedev.fleet.racks.racks import RACK_QUANTITIES
 from fakedev.fleet.spec.fleet_spec import MetricName
@@ -108,6 +109,7 @@ class RowSpec:
         second has a row, which shows 0; empty for no such condition.
     :param only: the name of a fact, and its values with which an entity may have the row; empty: with any value.
     :param excepted: the same, and its values with which an entity has no row. The rows of a family have the same two.
+    :param random: what it shows in place of a quantity: of things that the simulation does not follow.
     """
 
     quantity: str
@@ -150,6 +152,7 @@ class RowSpec:
     without: tuple[str, ...] = setting(
         "Quantities that an entity must not have, or there is no row.", default=()
     )
+    random: Wander | None = None
 
     @property
     def is_of_some(self) -> bool:
@@ -223,7 +226,7 @@ class Identity:
 
     :param labels: labels of every row, before the row's own unless ``sort_labels``.
     :param labels_of_levels: (level, labels) pairs that replace ``labels`` on rows of some levels.
-    :param headers: (name, value) pairs of headers of every answer, beside the Content-Type.
+    :param headers: (name, value) pairs of headers of every answer, besides the Content-Type.
     :param health_headers: further headers of the answer at /health.
     :param versions: of an exporter with releases: all versions that print this page, the oldest first.
     """

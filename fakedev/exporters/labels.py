@@ -158,7 +158,7 @@ class Labels:
         common = [label.text(facts) for label in self._common]
         common.append(",".join(filter(None, common)))
         return [
-            ",".join(filter(None, [common[each] if isinstance(each, int) else each.text(facts) for each in labels]))
+            ",".join(filter(None, [common[label] if isinstance(label, int) else label.text(facts) for label in labels]))
             for labels in self._kinds
         ]
 

@@ -26,7 +26,9 @@ from fakedev.exporters.labels import Labels, Template, signature
 from fakedev.exporters.numbers import formatted, number_of, zero_between
 from fakedev.exporters.row_levels import FOLLOW_FROM, PAGE, PAGE_QUANTITIES, POD, PROCESS
 from fakedev.exporters.sources import ISource
+from fakedev.exporters.wandering import Wander
 from fakedev.fleet.entities.state import State
+from fakedev.fleet.spec.limits import entity_key
 from fakedev.fleet.tallies import XID_LEVEL
 
 Group = TypeVar("Group")
@@ -104,8 +106,8 @@ class LabelCache(Generic[Group]):
         version, texts = cached
         shifts = [previous.shift(kind.level) for kind in self._kinds]
         carried = [
-            replace(each, positions=each.positions + by)
-            for each, by in zip(texts, shifts, strict=True)
+            replace(text, positions=text.positions + by)
+            for text, by in zip(texts, shifts, strict=True)
             if by is not None
         ]
         return (version, carried) if len(carried) == len(texts) else None
@@ -121,6 +123,8 @@ class LabelCache(Generic[Group]):
             texts = tuple([f"{{{own[number]}}} ".encode() if own[number] else b" " for _, _, own in entities])
             of_text = partial(zero_between, row.between[0], row.between[1]) if row.between else number_of
             numbers = None if shown is None else np.array([of_text(shown.value(facts)) for _, facts, _ in entities])
+            if row.random is not None:
+                numbers = np.array([_random_key(self._source.seed, facts, row.labels) for _, facts, _ in entities])
             owners = np.array(chosen, dtype=np.int64) if row.is_of_some else None
             if level.partition("/")[0] == XID_LEVEL:
                 owners = np.array([int(facts["index"]) for _, facts, _ in entities], dtype=np.int64)
@@ -158,8 +162,23 @@ def _sorted_rows(kinds: Sequence[Labelled]) -> list[Labelled]:
 def _kind_of(row: RowSpec) -> RowSpec:
     """What a row has in common with others of its kind: its level, labels and fact, and who may have it."""
     return RowSpec(
-        "", "same", row.labels, row.level, fact=row.fact, between=row.between, only=row.only, excepted=row.excepted
-    )
+        "", "same", row.labels, row.level, fact=row.fact, between=row.between, only=row.only, excepted=row.excepted,
+        random=row.random and _ANY,
+    )  # fmt: skip
+
+
+#: Random rows are of one kind.
+_ANY: Final = Wander((0.0,))
+
+
+def _random_key(seed: int, facts: Mapping[str, str], labels: Iterable[LabelSpec]) -> float:
+    """The key of an entity with the labels of a row, as a number that is whole and exact.
+
+    What is cumulative over a label stays so: all series with this label have one key.
+    """
+    of_row = [label.value for label in labels if label.name not in ("le", "quantile")]
+    names = [facts.get(name, "") for name in ("node", "index", "mig_id")]
+    return float(entity_key("/".join([str(seed), *names, *of_row])) >> 11)
 
 
 #: Levels of devices and instances next to whose rows those of their containers are listed.
@@ -176,7 +195,7 @@ _TEXTS_AT_ONCE: Final = 512
 GROUPS_AT_ONCE: Final = 64
 #: How many lines are made before a pause, rounded up to GROUPS_AT_ONCE: some milliseconds of work.
 _LINES_MADE_AT_ONCE: Final = 8192
-#: A family with so many lines is followed by a pause: finding its present lines takes long enough.
+#: Lines of a family from which on a pause follows it: finding its present lines takes long enough.
 _MANY_LINES: Final = 4096
 
 
@@ -275,6 +294,8 @@ class Page(Generic[Group]):
         self._groups: Sequence[Group] = ()
         self._texts: list[GroupTexts | None] = []
         self._next = 0
+        #: Groups that have not been looked at since the last change.
+        self._left = 0
         #: The lines of each GROUPS_AT_ONCE groups, as far as they are made.
         self._made: list[dict[RowKinds, Lines]] = []
         self._lines: dict[RowKinds, Lines] = {}
@@ -298,17 +319,25 @@ class Page(Generic[Group]):
 
         :returns: whether all are up to date; otherwise call again.
         """
+        self._left = len(self._groups)
+        return self._compile(self._left)
+
+    def _compile(self, most: int) -> bool:
+        """Look at up to this number of the remaining groups, then make the lines."""
         updated = 0
-        for _ in self._groups:
+        for _ in range(min(most, self._left)):
+            self._left -= 1
             place, self._next = self._next, (self._next + 1) % len(self._groups)
             texts = self._cache.texts(self._groups[place])
             if texts is not self._texts[place]:
                 self._texts[place] = texts
                 self._made[place // GROUPS_AT_ONCE].clear()
                 self._forget_lines()
-                updated += sum(len(each.texts) for each in texts)
+                updated += sum(len(text.texts) for text in texts)
                 if updated >= _TEXTS_AT_ONCE:
                     return False
+        if self._left:
+            return False
         for family in self._families:
             if family.kinds not in self._lines:
                 self._make_lines(family.kinds)
@@ -364,8 +393,12 @@ class Page(Generic[Group]):
         """The declarations and the present lines, in the order of the page."""
         later: list[Part] = []
         for family, lines in by_family:
+            is_long = len(lines.texts) >= _MANY_LINES
+            if is_long and lines.rows is not None:
+                _ = lines.places_of_rows  # found once: a step of its own
+                yield None
             present = family.present(lines, state)
-            if len(lines.texts) >= _MANY_LINES:
+            if is_long:
                 yield None
             if not present.texts:
                 continue

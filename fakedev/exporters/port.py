@@ -51,10 +51,10 @@ class MetricsPage(Resource):
 
     def get(self, request: Request) -> Answer:
         page = self.page(request)
-        trouble = page.trouble()
+        faults = page.faults()
         if page.as_openmetrics is not None and choose_exposition(request.getHeader(b"accept")).openmetrics:
             page = page.as_openmetrics
-        return page.response() if trouble is None else _troubled(page, trouble, request)
+        return page.response() if faults is None else _with_faults(page, faults, request)
 
 
 class VllmPage(Resource):
@@ -104,20 +104,20 @@ class HostMetricsPage(MetricsPage):
         return node
 
 
-async def _troubled(page: CachedPage, trouble: PageFaults, request: Request) -> Response:
-    if trouble.is_closed:
+async def _with_faults(page: CachedPage, faults: PageFaults, request: Request) -> Response:
+    if faults.is_closed:
         request.hang_up()
         raise HttpError(503, "the node is down")
-    if trouble.late_seconds:
-        await deferLater(request.site.reactor, trouble.late_seconds)
-    if trouble.status:
-        raise HttpError(trouble.status, "the exporter has failed")
+    if faults.late_seconds:
+        await deferLater(request.site.reactor, faults.late_seconds)
+    if faults.status:
+        raise HttpError(faults.status, "the exporter has failed")
     found = page.response()
     response = found if isinstance(found, Response) else await found
     body = response.body
-    if trouble.share < 1.0:
-        body = Body(*_cut(body, int(body.length * trouble.share)))
-    content_type = _HTML if trouble.is_html else response.content_type
+    if faults.share < 1.0:
+        body = Body(*_cut(body, int(body.length * faults.share)))
+    content_type = _HTML if faults.is_html else response.content_type
     return Response(response.status, body, content_type, response.headers)
 
 

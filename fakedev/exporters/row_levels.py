@@ -18,7 +18,7 @@ from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.entities.state import LazyArrays, Level, Positions, State, overlaid
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.levels import DEVICE, UNIT
-from fakedev.fleet.spec.quantities import OF_PROCESSES
+from fakedev.fleet.spec.quantities import PROCESS_QUANTITIES
 from fakedev.fleet.workloads.workload import Workload
 
 Number = TypeVar("Number", bound=np.generic)
@@ -77,8 +77,8 @@ class _Pods(NamedTuple):
         :param workloads, units: of each pair; workloads are numbers in ``running``, the oldest first.
         """
         codes: dict[object, int] = {}
-        every = np.array([codes.setdefault(_container(each), len(codes)) for each in running], dtype=np.int64)
-        has_pod = np.array([bool(each.spec.pod) for each in running], dtype=np.bool_)
+        every = np.array([codes.setdefault(_container(workload), len(codes)) for workload in running], dtype=np.int64)
+        has_pod = np.array([bool(workload.spec.pod) for workload in running], dtype=np.bool_)
         chosen = np.flatnonzero(has_pod[workloads])
         keys = units[chosen] * max(1, len(codes)) + every[workloads[chosen]]
         _, firsts, of_pair = np.unique(keys, return_index=True, return_inverse=True)
@@ -175,7 +175,7 @@ class PageLevels:
 
     def _of_pods(self, units: Level) -> Level:
         pods, stride = self._pods, self._pods.stride
-        starts = np.array([each.start_seconds or 0.0 for each in self._running])
+        starts = np.array([workload.start_seconds or 0.0 for workload in self._running])
         own = {
             _MEMORY: pods.summed(np.floor(self._fleet.workloads.shares().of(_MEMORY) / _MIB) * _MIB),
             _CREATED: self._fleet.spec.epoch_seconds + (starts[pods.workloads] if len(starts) else starts),
@@ -194,7 +194,7 @@ class PageLevels:
         workloads = self._fleet.workloads
         found: dict[str, Floats] = {
             name: getattr(workloads.table, name) - getattr(workloads.table, f"hidden_{name}")
-            for name in OF_PROCESSES if self._fleet.tallies.count_work and name in self._shown
+            for name in PROCESS_QUANTITIES if self._fleet.tallies.count_work and name in self._shown
         }  # fmt: skip
         if _USAGE in level.arrays and _USAGE in self._shown:
             demanded = workloads.shares().of(_USAGE)
@@ -226,8 +226,8 @@ class PageLevels:
         arrays[LATE] = late = np.zeros(devices.count + 1)
         page_faults = self._fleet.page_faults
         for node in nodes if page_faults.by_fault else ():
-            trouble = page_faults.of(frozenset([node.name]))
-            late[node.first] = trouble.late_seconds if trouble else 0.0
+            faults = page_faults.of(frozenset([node.name]))
+            late[node.first] = faults.late_seconds if faults else 0.0
         return Level(devices.count + 1, arrays, {})
 
     def _follow(self) -> None:
@@ -239,7 +239,7 @@ class PageLevels:
         self._versions = {}
         self._running = workloads.running()
         units = [workload.devices for workload in self._running]
-        owners = np.repeat(np.arange(len(units)), [len(each) for each in units])
+        owners = np.repeat(np.arange(len(units)), [len(unit) for unit in units])
         devices = roster.parts.owners_of(np.concatenate(units) if units else np.zeros(0, dtype=np.int64))
         order = np.lexsort((owners, devices))
         by_device, of_workload = devices[order], owners[order]

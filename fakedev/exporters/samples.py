@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 # Possessive quantifiers: a long line costs linear time.
@@ -80,11 +80,15 @@ class Declaration(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample of a family; ``number`` has the digits of the page."""
+    """One sample of a family; ``number`` has the digits of the page.
+
+    :ivar suffix: of its name, where the family's does not have it: ``_bucket``.
+    """
 
     labels: Labels
     number: str
     has_timestamp: bool
+    suffix: str = ""
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -121,11 +125,27 @@ class CapturedPage:
         kept = {name: family for name, family in self.families.items() if name not in names}
         return CapturedPage(kept, self.is_declared_first)
 
+    def without_label(self, label: str) -> CapturedPage:
+        """The same page without one label of its samples."""
+        families = {
+            name: replace(family, samples=tuple(
+                replace(sample, labels=tuple(pair for pair in sample.labels if pair[0] != label))
+                for sample in family.samples
+            ))
+            for name, family in self.families.items()
+        }  # fmt: skip
+        return CapturedPage(families, self.is_declared_first)
+
+    def label_names(self) -> frozenset[str]:
+        """All label names."""
+        return frozenset(name for name, _ in self._labels())
+
     def label_values(self) -> frozenset[str]:
         """All label values."""
-        return frozenset(
-            value for family in self.families.values() for sample in family.samples for _, value in sample.labels
-        )
+        return frozenset(value for _, value in self._labels())
+
+    def _labels(self) -> Iterator[tuple[str, str]]:
+        return (label for family in self.families.values() for sample in family.samples for label in sample.labels)
 
 
 def is_number(text: bytes) -> bool:
@@ -205,8 +225,9 @@ def read_page(page: bytes | str, done: Callable[[float], None] = lambda share: N
             (kinds if line.word == "TYPE" else helps).setdefault(line.name, line.text)
         else:
             has_samples = True
-            sample = Sample(line.labels, line.number, line.time is not None)
-            samples.setdefault(_family_of(line.name, kinds), []).append(sample)
+            family = _family_of(line.name, kinds)
+            sample = Sample(line.labels, line.number, line.time is not None, line.name[len(family) :])
+            samples.setdefault(family, []).append(sample)
     families = {
         name: CapturedFamily(name, kinds.get(name, "untyped"), helps.get(name), tuple(found), name in kinds)
         for name, found in samples.items()

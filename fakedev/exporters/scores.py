@@ -16,7 +16,7 @@ KINDS: Final = {
     "family": "families", "labels": "labels", "HELP": "texts (HELP)", "TYPE": "types", "numbers": "formats of numbers",
     "range": "magnitudes", "order": "order", "layout": "layout",
 }  # fmt: skip
-#: How many other identities are named beside the best one.
+#: Number of other identities that are named with the best one.
 _OTHERS: Final = 3
 
 
@@ -59,7 +59,7 @@ class Report:
         yield f"{self.best.title} against {self.capture}: {_score(result)}"
         yield from (f"  note: {note}" for note in self.notes)
         if len(self.scores) > 1 and result.differences:
-            others = ", ".join(f"{each.title} {each.result.percent:.1f} %" for each in self.scores[1 : _OTHERS + 1])
+            others = ", ".join(f"{score.title} {score.result.percent:.1f} %" for score in self.scores[1 : _OTHERS + 1])
             yield f"  note: the nearest of {len(self.scores)} identities; next: {others}"
         for aspect, found in result.by_aspect.items():
             yield f"  {KINDS[aspect]}: {len(found)}"
@@ -72,16 +72,16 @@ class Report:
             "notes": list(self.notes),
             "scores": [
                 {
-                    "page": each.title,
-                    "percent": round(each.result.percent, 3),
-                    "met": each.result.met,
-                    "aspects": each.result.aspects,
+                    "page": score.title,
+                    "percent": round(score.result.percent, 3),
+                    "met": score.result.met,
+                    "aspects": score.result.aspects,
                     "differences": {
                         aspect: [{"family": one.family, "difference": one.words} for one in found]
-                        for aspect, found in each.result.by_aspect.items()
+                        for aspect, found in score.result.by_aspect.items()
                     },
                 }
-                for each in self.scores
+                for score in self.scores
             ],
         }
 
@@ -92,7 +92,7 @@ class Report:
     def html(self) -> str:
         """A page that loads nothing else; every text is escaped."""
         body = [f"<p>Against {escape(self.capture)}.</p>", *(f"<p>Note: {escape(note)}</p>" for note in self.notes)]
-        body += table(("page", "score"), ((each.title, _score(each.result)) for each in self.scores))
+        body += table(("page", "score"), ((score.title, _score(score.result)) for score in self.scores))
         for aspect, found in self.best.result.by_aspect.items():
             body += [f"<h2>{KINDS[aspect].capitalize()}: {len(found)}</h2>", *bullets(map(str, found))]
         return page(f"fakedev conform: {self.best.title}", body)

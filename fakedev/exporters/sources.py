@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from zope.interface import Interface, implementer
+from zope.interface import Attribute, Interface, implementer
 
 from fakedev.exporters.identity import Identity, SharedDevices
 from fakedev.exporters.row_levels import POD, PROCESS, PageLevels
@@ -41,6 +41,8 @@ class PreviousLabels(Generic[Group]):
 
 class ISource(Interface):
     """Entities of a page, in groups of one type."""
+
+    seed = Attribute("Of the fleet, for random rows.")
 
     def entities(level: str, group: Any) -> Iterable[Entity]:
         """The entities of a level in a group, in the order of their rows; none for a level without any."""
@@ -96,6 +98,7 @@ class DeviceSource:
         of_processes: Collection[str] = (),
     ) -> None:  # fmt: skip
         self._fleet = fleet
+        self.seed = fleet.spec.seed
         self._levels = PageLevels(fleet, of_processes)
         self._has_processes = has_processes
         self._shared = shared
@@ -112,11 +115,11 @@ class DeviceSource:
             case "device":
                 return self._devices(group)
             case "whole":
-                return [each for each in self._devices(group) if parts.is_undivided[each[0]]]
+                return [device for device in self._devices(group) if parts.is_undivided[device[0]]]
             case "part":
                 return [(unit - parts.device_count, facts) for unit, facts in self._parts(group, are_tiles=False)]
             case "unit":
-                whole = [each for each in self._devices(group) if parts.is_undivided[each[0]]]
+                whole = [device for device in self._devices(group) if parts.is_undivided[device[0]]]
                 instances = self._parts(group, are_tiles=False)
                 return sorted([*whole, *instances], key=lambda each: (parts.owner(each[0]), each[0]))
             case "unit/bare":
@@ -130,11 +133,11 @@ class DeviceSource:
             case "tile":
                 return [(unit - parts.device_count, facts) for unit, facts in self._parts(group, are_tiles=True)]
             case "tiled":
-                return [each for each in self._devices(group) if parts.is_tiled[each[0]]]
+                return [device for device in self._devices(group) if parts.is_tiled[device[0]]]
             case "single":
-                return [each for each in self._devices(group) if not parts.is_tiled[each[0]]]
+                return [device for device in self._devices(group) if not parts.is_tiled[device[0]]]
             case "held":
-                return [each for each in self._devices(group) if each[1].get("pod")]
+                return [device for device in self._devices(group) if device[1].get("pod")]
         return self._counted(level, group)
 
     def _counted(self, level: str, node: RosterNode) -> Sequence[Entity]:
@@ -171,7 +174,7 @@ class DeviceSource:
         if level != "link" or not number:
             return []
         links = roster.links
-        devices = [each for each in self.entities("whole", node) if links.counts[each[0]] > int(number)]
+        devices = [entity for entity in self.entities("whole", node) if links.counts[entity[0]] > int(number)]
         return [(int(links.firsts[device]) + int(number), facts) for device, facts in devices]
 
     def _bare(self, node: RosterNode) -> list[Entity]:
@@ -179,7 +182,7 @@ class DeviceSource:
         if self._shared is not SharedDevices.EACH:
             return list(self.entities("whole", node))
         bare = self._with_holders(zip(node.devices, self._fleet.bare_facts(node), strict=True))
-        return [each for each in bare if self._fleet.roster.parts.is_undivided[each[0]]]
+        return [instance for instance in bare if self._fleet.roster.parts.is_undivided[instance[0]]]
 
     def _pods(self, node: RosterNode, *, are_whole: bool) -> list[Entity]:
         """The containers of pods on undivided devices, and on instances."""
@@ -227,12 +230,12 @@ class DeviceSource:
         else:
             every = self._with_holders(self._fleet.shared_part_facts(node, are_bare=are_bare))
         parts = self._fleet.roster.parts
-        return [each for each in every if parts.is_tile[each[0] - parts.device_count] == are_tiles]
+        return [unit for unit in every if parts.is_tile[unit[0] - parts.device_count] == are_tiles]
 
     def _with_holders(self, held: Iterable[tuple[int, Sequence[Mapping[str, str]]]]) -> list[Entity]:
         if self._shared is SharedDevices.NO_POD:
-            return [(position, _of_all(every)) for position, every in held]
-        return [(position, facts) for position, every in held for facts in every]
+            return [(position, _of_all(units)) for position, units in held]
+        return [(position, facts) for position, units in held for facts in units]
 
     def version(self, group: RosterNode) -> object:
         """The version of the node's labels, and its processes if they are shown."""
@@ -265,7 +268,7 @@ def _of_all(holders: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
     first = holders[0]
     if len(holders) == 1:
         return first
-    return {name: text if all(each.get(name) == text for each in holders) else "" for name, text in first.items()}
+    return {name: text if all(holder.get(name) == text for holder in holders) else "" for name, text in first.items()}
 
 
 def _first(roster: Roster, node: RosterNode, level: str) -> int | None:

@@ -69,7 +69,7 @@ def _head(name: str, kind: str, title: str) -> str:
 
 
 def _histogram(name: str, labels: str, ends: Iterable[float], counts: list[float], total: float) -> Iterator[str]:
-    sums = [math.floor(each) for each in accumulate(counts)]
+    sums = [math.floor(sum_so_far) for sum_so_far in accumulate(counts)]
     for end, count in zip((*map(repr, ends), "+Inf"), sums, strict=True):
         yield f'{name}_bucket{{{labels},le="{end}"}} {count}\n'
     yield f"{name}_count{{{labels}}} {sums[-1]}\n{name}_sum{{{labels}}} {total!r}\n"

@@ -25,6 +25,8 @@ PAIR: Final = "workload_device"
 #: A group of entities of one level: the level and the index of the first.
 Chunk = tuple[str, int]
 _ENTITIES_OF_A_CHUNK: Final = 32
+#: Chunks whose texts are looked for in one call: some milliseconds.
+_CHUNKS_AT_ONCE: Final = 400
 #: The highest number of pairs on the page.
 MAX_PAIRS: Final = 50_000
 
@@ -38,6 +40,7 @@ class WorkloadSource:
 
     def __init__(self, fleet: Fleet, max_pairs: int = MAX_PAIRS) -> None:
         self._fleet = fleet
+        self.seed = fleet.spec.seed
         self._max_pairs = max_pairs
         self._changes = -1
         self._ids: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
@@ -51,6 +54,11 @@ class WorkloadSource:
         """All current chunks, in the order of the page."""
         self._follow()
         return self._chunks
+
+    @property
+    def moment(self) -> object:
+        """Another one whenever the running workloads, or the devices, are others."""
+        return self._fleet.workloads.changes, self._fleet.roster
 
     def entities(self, level: str, group: Chunk) -> Sequence[Entity]:
         """The workloads or pairs of a chunk, with their facts."""
@@ -96,6 +104,13 @@ class WorkloadSource:
     def is_counted(self) -> bool:
         """Whether the state of the fleet's tick is known already."""
         return self._state is not None and self._state.tick == self._fleet.state.tick
+
+    def prepare(self) -> bool:
+        """Find the kinds of work of the running workloads, once; return whether they were known already."""
+        table = self._fleet.workloads.table
+        is_known = "kinds_of_work" in vars(table)
+        _ = table.kinds_of_work
+        return is_known
 
     def state(self) -> State:
         """The state of the workloads at the fleet's tick."""
@@ -149,7 +164,7 @@ def _labels(*names: str) -> tuple[LabelSpec, ...]:
     return tuple(LabelSpec(name, f"{{{name}}}", optional=name in _OPTIONAL) for name in names)
 
 
-#: Labels that a workload may lack.
+#: Labels that may be missing on a workload.
 _OPTIONAL: Final = ("namespace", "pod", "container")
 _ENGINES: Final = ("tensor", "copy", "encoder", "decoder", "render")
 
@@ -234,6 +249,8 @@ class WorkloadPage(Page[Chunk]):
         super().__init__(cache, source.chunks(), openmetrics)
         self._source = source
         self._has_counted = False
+        #: The workloads whose texts are looked for; see WorkloadSource.moment.
+        self._looked_for: object = None
 
     def compile(self) -> bool:
         """Update some of the texts with the current workloads.
@@ -242,12 +259,15 @@ class WorkloadPage(Page[Chunk]):
         row, since each turn of an advance has a new tick.
         """
         if not (self._has_counted or self._source.is_counted):
-            self._source.state()
-            self._has_counted = True
+            if self._source.prepare():
+                self._source.state()
+                self._has_counted = True
             return False
         self._has_counted = False
         self.regroup(self._source.chunks())
-        return super().compile()
+        if self._looked_for != self._source.moment:
+            self._looked_for, self._left = self._source.moment, len(self._groups)
+        return self._compile(_CHUNKS_AT_ONCE)
 
 
 def workload_pages(

@@ -20,7 +20,7 @@ _WORKLOAD_KEYS: Final = (
     "state", "device-count", "load-percent", "run-seconds", "remaining-seconds", "profile", "metrics", "repeat", "pod",
 )  # fmt: skip
 #: Of a fault that is over; the other fields are parameters of its kind.
-_OF_EVERY_PAST_FAULT: Final = frozenset((
+_COMMON_FAULT_FIELDS: Final = frozenset((
     "id", "state", "kind", "devices", "node", "start", "duration", "every", "probability", "affected", "since-seconds",
     "ended-tick", "ended-seconds", "ended-at",
 ))  # fmt: skip
@@ -85,7 +85,7 @@ def past_fault_line(fields: Mapping[str, Any]) -> str:
     began = "" if fields["since-seconds"] is None else f"from {fields['since-seconds']:g} s "
     end = f"to {fields['ended-seconds']:g} s, over in tick {fields['ended-tick']}"
     where = fields["affected"] or "no device"
-    own = _pairs(fields, [key for key in fields if key not in _OF_EVERY_PAST_FAULT])
+    own = _pairs(fields, [key for key in fields if key not in _COMMON_FAULT_FIELDS])
     return f"{' '.join([fields['id'], fields['kind'], *own])} on {where}: {began}{end} at {fields['ended-at']}"
 
 
@@ -102,7 +102,7 @@ def _as_word(value: object) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
     if isinstance(value, dict):
-        return ",".join(f"{key}:{_as_word(each)}" for key, each in value.items())
+        return ",".join(f"{key}:{_as_word(item)}" for key, item in value.items())
     return quote_word(str(value)) if isinstance(value, str) else str(value)
 
 

@@ -41,7 +41,7 @@ def cost_of_workload(
     texts = (*texts, *(metric for metric, _ in spec.limits), *map(str, spec.faults))
     texts = (*texts, *(text for label in spec.labels for text in label))
     profiles = (spec.activities, *(use.activities for use in spec.uses))
-    draws = sum(_draws(each, tick_seconds) for each in profiles) if device_count else 0
+    draws = sum(_draws(profile, tick_seconds) for profile in profiles) if device_count else 0
     of_intensity = profile_bytes(spec.activities) if spec.intensities else 0
     own = Cost(
         EACH_BYTES + sum(map(_text_bytes, texts)) + of_intensity,
@@ -82,10 +82,10 @@ def _text_bytes(text: str) -> int:
 
 def _sum(costs: Sequence[Cost]) -> Cost:
     return Cost(
-        sum(each.memory_bytes for each in costs),
-        sum(each.workload_devices for each in costs),
-        sum(each.fault_devices for each in costs),
-        tuple(profile for each in costs for profile in each.profiles),
+        sum(cost.memory_bytes for cost in costs),
+        sum(cost.workload_devices for cost in costs),
+        sum(cost.fault_devices for cost in costs),
+        tuple(profile for cost in costs for profile in cost.profiles),
     )
 
 
@@ -101,7 +101,7 @@ class _Account:
 
     def needed(self, cost: Cost) -> dict[str, int]:
         """What it would take more."""
-        new = sum(profile_bytes(each) for each in set(cost.profiles) if each not in self.profiles)
+        new = sum(profile_bytes(profile) for profile in set(cost.profiles) if profile not in self.profiles)
         return {
             "memory_bytes": cost.memory_bytes + new,
             "workload_devices": cost.workload_devices,
@@ -111,13 +111,13 @@ class _Account:
     def add(self, cost: Cost) -> None:
         for name, needed in self.needed(cost).items():
             self.used[name] += needed
-        for each in cost.profiles:
-            self.profiles[each] = self.profiles.get(each, 0) + 1
+        for profile in cost.profiles:
+            self.profiles[profile] = self.profiles.get(profile, 0) + 1
 
     def remove_all(self, costs: Sequence[Cost]) -> None:
         # By their ids: thousands of workloads that end in one tick share few profiles, and a hash takes longer.
-        profiles = {id(each): each for cost in costs for each in cost.profiles}
-        for key, count in Counter(id(each) for cost in costs for each in cost.profiles).items():
+        profiles = {id(profile): profile for cost in costs for profile in cost.profiles}
+        for key, count in Counter(id(profile) for cost in costs for profile in cost.profiles).items():
             profile = profiles[key]
             self.profiles[profile] -= count
             if not self.profiles[profile]:
@@ -175,8 +175,8 @@ class Budget:
         """Keep room for what a reload will start; empty: it has started."""
         self._all.remove_all(self._reserved)
         self._reserved = costs
-        for each in costs:
-            self._all.add(each)
+        for cost in costs:
+            self._all.add(cost)
 
     def add(self, cost: Cost, peer: object = "") -> None:
         """A workload or a fault is there."""
@@ -196,13 +196,13 @@ class Budget:
     def settle(self, most: int | None = None) -> bool:
         """Count off workloads that ended in the last tick, if that is not done yet.
 
-        :param most: so many of them; None: all.
+        :param most: maximum; None: all.
         :returns: whether there are more.
         """
         if self._gone:
             # They are freed here, too, which takes longer than to count them.
             gone, self._gone = self._gone[:most], self._gone[most:] if most else ()
-            self._remove_all([(each.cost, each.peer) for each in gone])
+            self._remove_all([(workload.cost, workload.peer) for workload in gone])
         return not self.is_settled
 
     @property
@@ -230,5 +230,5 @@ class Budget:
         """What is taken of each limit, by the name of its field; of a peer's limit what the largest peer takes."""
         self.settle()
         of_peers = [account.used for account in self._of_peers.values()]
-        largest = {PEER + name: max((each[name] for each in of_peers), default=0) for name in _COUNTED}
+        largest = {PEER + name: max((peer[name] for peer in of_peers), default=0) for name in _COUNTED}
         return {**self._all.used, **largest}

@@ -21,7 +21,7 @@ from fakedev.fleet.levels import Whole, shown
 SUMMED: Final = ("usage_ratio", "power_watts", "temperature_celsius")
 #: For a quantity that a device does not have.
 ABSENT: Final = -1
-#: The kept quantities, first those of SUMMED, and the divisors with which 16 bits hold them to a thousandth.
+#: The kept quantities, SUMMED first, and the divisors with which 16 bits hold them to a thousandth.
 KEPT: Final[Mapping[str, float]] = {
     "usage_ratio": 1.0,
     "power_watts": 1.0,
@@ -49,7 +49,7 @@ _DIGITS: Final[Mapping[str, int]] = {
 #: Values for which a call of NumPy costs as much as what it does.
 _AT_ONCE: Final = 4000
 _MAX_HALF: Final = np.float32(65504)
-#: Moves the exponent of a float32 to that of a float16.
+#: Moves the exponent of a float32 to a float16's.
 _HALF_BIAS: Final = np.float32(2.0**-112)
 
 _Array = NDArray[np.floating]
@@ -139,7 +139,7 @@ class _Past:
         self._scales = scales
         self._recent: Recent[_Kept] = Recent(ticks, sparse)
         point_bytes = 3 * len(scales) * value_bytes * max(1, devices)
-        fitting = (each for each in POINT_SECONDS if DAY_SECONDS // each * point_bytes <= MAX_DAY_BYTES)
+        fitting = (seconds for seconds in POINT_SECONDS if DAY_SECONDS // seconds * point_bytes <= MAX_DAY_BYTES)
         self.point_seconds = next(fitting, None)
         self._day: deque[_Kept] = deque(maxlen=DAY_SECONDS // (self.point_seconds or DAY_SECONDS))
         self._first: _Kept | None = None  # the first tick of the point that is not complete
@@ -201,7 +201,7 @@ class _Past:
     def of(self, positions: Positions, seconds: float | None, names: Collection[str]) -> dict[str, Any]:
         """Times, and at these times the quantities with these names, of each device.
 
-        If the first times are those of points of the day, ``lowest`` and ``highest`` have these times.
+        If the first times belong to points of the day, ``lowest`` and ``highest`` have these times.
 
         :param seconds: the time span, which ends now; None: the last ticks alone.
         """

@@ -27,7 +27,7 @@ from fakedev.fleet.entities.state import Level, Mask
 from fakedev.fleet.faults.rules import FaultRules
 from fakedev.fleet.parts.part_demand import unit_capacity
 from fakedev.fleet.parts.part_relations import PartRelations
-from fakedev.fleet.spec.fault_kinds import KINDS, OF_MACHINES
+from fakedev.fleet.spec.fault_kinds import KINDS, MACHINE_SCOPES
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import Shard
 from fakedev.fleet.spec.value_functions import highest
@@ -57,9 +57,9 @@ def shard_roster(spec: FleetSpec, shard: Shard) -> Roster:
 
 
 def _tied(own: Nodes, ties: Sequence[tuple[Nodes, Nodes]]) -> Nodes:
-    """The nodes that must be simulated beside a shard's own nodes.
+    """The nodes that must be simulated in addition to a shard's own nodes.
 
-    :param ties: (nodes of a workload, those of them on which it depends).
+    :param ties: (nodes of a workload, the nodes among them on which it depends).
     """
     simulated, size = own, -1
     while len(simulated) > size:
@@ -96,7 +96,7 @@ def _dangerous(spec: FleetSpec, whole: Roster, found: Sequence[tuple[WorkloadSpe
     """The nodes on which workloads may end early: by faults, limits of devices, heat and full memory."""
     places: set[int] = set()
     for fault in spec.faults:
-        if KINDS[fault.kind].scope in OF_MACHINES:
+        if KINDS[fault.kind].scope in MACHINE_SCOPES:
             places |= _nodes(fault.devices, whole, fault.node)
     crowds = Counter(place for _, nodes in found for place in nodes)
     for workload, nodes in found:
@@ -108,7 +108,7 @@ def _dangerous(spec: FleetSpec, whole: Roster, found: Sequence[tuple[WorkloadSpe
         dynamics = node.pool.device_type.dynamics
         of_devices = [device.inlet_celsius for device in node.pool.devices.values()]
         given = (node.pool.inlet_celsius, node.spec.inlet_celsius, *of_devices)
-        is_hot = any(each is not None for each in given) and dynamics is not None
+        is_hot = any(value is not None for value in given) and dynamics is not None
         kinds = node.pool.churn.kinds if node.pool.churn is not None else ()
         ends_others = any(kind.workload.faults or _asks_memory(kind.workload) for kind in kinds)
         if node.pool.device_type.limits or is_hot or ends_others:

@@ -152,8 +152,8 @@ def describe_state(fleet: Fleet, unit: int) -> dict[str, Any]:
     """The health of a part, or of a device and its parts, and the workloads on it."""
     which = np.zeros(fleet.roster.parts.unit_count, np.bool_)
     which[unit] = True
-    found = [each for each, _ in fleet.workloads.on_devices(fleet.roster.parts.spread(which))]
-    described = [{"id": each.workload_id, "name": each.spec.name} for each in found[:_MAX_WORKLOADS]]
+    found = [workload for workload, _ in fleet.workloads.on_devices(fleet.roster.parts.spread(which))]
+    described = [{"id": workload.workload_id, "name": workload.spec.name} for workload in found[:_MAX_WORKLOADS]]
     more = len(found) - len(described)
     return {
         "health": worst_of(fleet.state.levels["unit"], [unit, *fleet.roster.parts.of(unit)]),
@@ -211,7 +211,7 @@ def find_entries(
     :param since: only what happened in a simulated time that ends now, or since a wall time; empty for all.
     :raises Refused: when there is no such kind, device or node, or the time is none.
     """
-    for kind in (each.removeprefix("-") for each in kinds):
+    for kind in (kind_word.removeprefix("-") for kind_word in kinds):
         if kind not in JOURNAL_KINDS:
             hint = did_you_mean(kind, JOURNAL_KINDS, f": give some of {', '.join(JOURNAL_KINDS)}")
             raise Refused("unknown-name", f"nothing of the kind {kind[:100]!r} happens{hint}", "kind")

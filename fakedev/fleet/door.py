@@ -5,19 +5,18 @@ sequence number, because a shard does not receive every event. They contain the 
 number of equal events before it in that tick: a shard that receives one of two events on the same devices receives
 both.
 
-Reload: its effect on workloads, and what a reload cannot change.
+What a reload cannot change is here too; `fakedev.fleet.workloads.configured` says which workloads end with it.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Final
 
 from fakedev.base.errors import Refused
 from fakedev.fleet.compiled import CompiledFleet
-from fakedev.fleet.entities.roster import Roster
-from fakedev.fleet.entities.state import Mask, State
+from fakedev.fleet.entities.state import State
 from fakedev.fleet.events import (
     ChangeClock,
     ChangeNodes,
@@ -43,13 +42,13 @@ from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.fleet.workloads.configured import ConfiguredWork
 from fakedev.fleet.workloads.intake import Intake
-from fakedev.fleet.workloads.owners import Chosen
-from fakedev.fleet.workloads.running import Workloads
-from fakedev.fleet.workloads.workload import Verdict
 
 
 def check_can_reload(now: FleetSpec, following: CompiledFleet) -> None:
     """Check that a fleet can be reloaded with another configuration.
+
+    Seed, tick, epoch and shard define the history, so that a saved state cannot continue with others either. All else
+    that needs a restart is marked at its field (`fakedev.schema.declare.restarts`); only a running program refuses it.
 
     :raises Refused: if its history could not continue, or a workload of the configuration cannot run.
     """
@@ -64,51 +63,6 @@ def check_can_reload(now: FleetSpec, following: CompiledFleet) -> None:
         raise Refused("bad-argument", "fleet.shard cannot be changed by a reload", "shard")
     for workload in following.spec.base:
         following.admission.check(workload, of_configuration=True)
-
-
-def ended_with_configuration(
-    workloads: Workloads, ids: Collection[str], reason: str = "no longer in the configuration"
-) -> list[Verdict]:
-    """Verdicts on workloads of the configuration that end with the reload."""
-    running = [workloads.by_id[each] for each in ids if each in workloads.by_id]
-    return [workload.verdict(0, reason) for workload in running]
-
-
-def without_devices_here(workloads: Workloads, following: CompiledFleet, ids: Collection[str]) -> list[str]:
-    """The ids of the configuration's running workloads without a device in this shard after the reload."""
-    if following.spec.shard is None:
-        return []
-    running = [workloads.by_id[each] for each in sorted(ids) if each in workloads.by_id]
-    return [
-        each.workload_id for each in running if not len(following.admission.check(each.spec, of_configuration=True))
-    ]
-
-
-def without_closed_devices(
-    workloads: Workloads, roster: Roster, closed: Mask, spared: Collection[str]
-) -> list[Verdict]:
-    """Verdicts on the workloads that lose a device with the reload.
-
-    :param closed: which units the reload removes, shape (units,) of the roster.
-    :param spared: ids of workloads that get other devices instead.
-    """
-    return [
-        workload.verdict(1, f"Device {roster.unit_name(device)} is no longer in the fleet, terminated")
-        for workload, device in workloads.on_devices(closed)
-        if workload.workload_id not in spared
-    ]
-
-
-def choose_devices(workloads: Workloads, following: CompiledFleet, ids: Collection[str]) -> list[Chosen]:
-    """Give running workloads of the configuration all devices that their device words name after the reload.
-
-    :param ids: of the workloads of the configuration.
-    """
-    chosen = [Chosen(workload, workload.devices) for workload in workloads.running(ids)]
-    for workload, _ in chosen:
-        workload.devices = following.admission.check(workload.spec, of_configuration=True)
-        workload.limits = following.admission.limits(workload.spec)
-    return chosen
 
 
 class EventKeys:
@@ -129,7 +83,7 @@ class EventKeys:
         return f"{alike}\0{self._counts[alike]}"
 
     def count(self, key: str) -> None:
-        """Count the event with that key; an empty key is that of an event without randomness."""
+        """Count the event with that key; an empty key marks an event without randomness."""
         if key:
             self._counts[key.rpartition("\0")[0]] += 1
 

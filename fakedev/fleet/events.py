@@ -16,7 +16,15 @@ from fakedev.base.errors import Refused
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.parts.mig import Instance, mig_of, placed
 from fakedev.fleet.spec.fault_kinds import fault_from_fields, fields_of_fault
-from fakedev.fleet.spec.fleet_spec import DeviceSpec, FaultSpec, FleetSpec, NodeSpec, PoolSpec
+from fakedev.fleet.spec.fleet_spec import (
+    DeviceSpec,
+    FaultSpec,
+    FleetSpec,
+    Layout,
+    NodeSpec,
+    PoolSpec,
+    node_of_cluster,
+)
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.fleet.spec.workload_fields import fields_of_workload, workload_from_fields
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
@@ -42,7 +50,7 @@ def prepare(base: CompiledFleet, change: ChangeNodes | DivideBoard) -> PreparedF
     :raises Refused: as :func:`with_changed_nodes` and :func:`with_divided_board`.
     """
     if isinstance(change, ChangeNodes):
-        spec = with_changed_nodes(base.spec, change.joined, change.left)
+        spec = with_changed_nodes(base.spec, change)
     else:
         spec = with_divided_board(base.spec, change.node, change.index, change.instances)
     compiled = CompiledFleet(spec)
@@ -50,35 +58,41 @@ def prepare(base: CompiledFleet, change: ChangeNodes | DivideBoard) -> PreparedF
     return PreparedFleet(base, compiled)
 
 
-def with_changed_nodes(spec: FleetSpec, joined: Sequence[tuple[str, str]], left: Sequence[str]) -> FleetSpec:
+#: The name of a node's pool, and how its boards are divided.
+Where = tuple[str, Layout]
+
+
+def nodes_of_clusters(spec: FleetSpec) -> dict[str, Where]:
+    """The nodes of a cluster, by name."""
+    return {
+        node.name: (pool.name, pool.layout) for pool in spec.pools if pool.has_cluster_nodes for node in pool.nodes
+    }
+
+
+def with_changed_nodes(spec: FleetSpec, change: ChangeNodes) -> FleetSpec:
     """The specification of a fleet with other nodes of its cluster.
 
-    :param joined: the name of each new node, and that of its pool.
     :raises Refused: for an unknown pool or one with nodes of its own, a node that is there already, one that is not
-        there, or too many devices.
+        there, boards that cannot be divided so, or too many devices.
     """
     pools = {pool.name: pool for pool in spec.pools if pool.has_cluster_nodes}
-    present = {node.name: pool for pool in spec.pools for node in pool.nodes}
-    for name in left:
-        if name not in present or not present[name].has_cluster_nodes:
+    own = {node.name: pool.name for pool in spec.pools if not pool.has_cluster_nodes for node in pool.nodes}
+    present = nodes_of_clusters(spec)
+    for name in change.left:
+        if name not in present:
             raise Refused("unknown-name", f"{name} is not a node of the cluster", name)
         del present[name]
-    added: dict[str, list[NodeSpec]] = {}
-    for name, pool in joined:
+    layouts = {name: layout for layout, names in change.layouts for name in names}
+    for name, pool in change.joined:
         if pool not in pools:
             known = ", ".join(pools) or "none"
             text = f"node {name}: no pool {pool!r} has nodes of the cluster (nodes: cluster); there are: {known}"
             raise Refused("unknown-name", text, pool)
-        if name in present:
-            raise Refused("bad-argument", f"node {name} is in the pool {present[name].name} already", name)
-        present[name] = pools[pool]
-        added.setdefault(pool, []).append(NodeSpec(name))
-    gone = frozenset(left)
-    changed = {
-        pool.name: _sorted([*(node for node in pool.nodes if node.name not in gone), *added.get(pool.name, ())])
-        for pool in pools.values()
-    }
-    return _with_nodes(spec, changed)
+        if name in present or name in own:
+            is_in = own[name] if name in own else present[name][0]
+            raise Refused("bad-argument", f"node {name} is in the pool {is_in} already", name)
+        present[name] = pool, layouts.get(name, ())
+    return _with_nodes(spec, present)
 
 
 def with_divided_board(
@@ -91,69 +105,117 @@ def with_divided_board(
     :param instances: None: MIG mode is off.
     :raises Refused: for a board that is not there or cannot have them, and for a node of a cluster.
     """
-    pool = next((pool for pool in spec.pools if any(each.name == node for each in pool.nodes)), None)
+    pool = next((pool for pool in spec.pools if any(node_spec.name == node for node_spec in pool.nodes)), None)
     if pool is None or not 0 <= index < pool.devices_per_node:
         raise Refused("unknown-name", f"there is no board {node}/{index}", node)
+    if pool.has_cluster_nodes:
+        text = f"{node}/{index} cannot be divided: its node is one of a cluster: set its label nvidia.com/mig.config"
+        raise Refused("bad-argument", text, node)
+    device = _divided(pool, index, instances, node)
+    alike = [candidate for candidate in spec.pools if candidate.name == pool.name]
+    of_alike = [node_spec for some in alike for node_spec in some.nodes]
+    rows = {node_spec.name: row for row, node_spec in enumerate(sorted(of_alike, key=lambda each: each.row))}
+    pools: list[PoolSpec] = []
+    for candidate in spec.pools:
+        if candidate.name != pool.name:
+            pools.append(candidate)
+            continue
+        nodes = tuple(replace(one, row=rows[one.name]) for one in candidate.nodes)
+        rest = tuple(one for one in nodes if one.name != node)
+        pools += [replace(candidate, nodes=rest)] if rest else []
+        if candidate is pool:
+            (own,) = (one for one in nodes if one.name == node)
+            pools.append(replace(candidate, nodes=(own,), devices={**candidate.devices, index: device}))
+    return replace(spec, pools=tuple(pools))
+
+
+def with_layout(pool: PoolSpec, layout: Layout) -> PoolSpec:
+    """A pool whose boards are divided otherwise; the same object for an empty layout.
+
+    :param pool: as the configuration has it.
+    :raises Refused: when its boards cannot be divided so.
+    """
+    if not layout:
+        return pool
+    if len(layout) != pool.devices_per_node:
+        text = f"pool {pool.name}: the layout has {len(layout)} boards, and its nodes {pool.devices_per_node}"
+        raise Refused("bad-argument", text, pool.name)
+    divided = {
+        index: _divided(pool, index, None if each is None else [Instance(*one) for one in each], pool.name)
+        for index, each in enumerate(layout)
+    }
+    return replace(pool, devices={**pool.devices, **divided}, layout=layout)
+
+
+def _divided(pool: PoolSpec, index: int, instances: Sequence[Instance] | None, name: str) -> DeviceSpec:
+    """A board of a pool with other instances.
+
+    :param name: of its node, or of the pool.
+    :raises Refused: when it cannot have them.
+    """
     mig = mig_of(pool.device_type)
-    if mig is None or pool.has_cluster_nodes:
-        why = "its node is one of a cluster" if mig else f"{pool.device_type.name} has no MIG"
-        raise Refused("bad-argument", f"{node}/{index} cannot be divided: {why}", node)
+    if mig is None:
+        text = f"{name}/{index} cannot be divided: {pool.device_type.name} has no MIG"
+        raise Refused("bad-argument", text, name)
     try:
         parts = tuple(placed(mig, instances or ()))
     except ValueError as error:
-        raise Refused("bad-argument", f"{node}/{index}: {error}", node) from None
+        raise Refused("bad-argument", f"{name}/{index}: {error}", name) from None
     before = pool.devices.get(index, DeviceSpec(index))
-    device = replace(before, facts={**before.facts, "mig_mode": str(int(instances is not None))}, parts=parts)
-    alike = [each for each in spec.pools if each.name == pool.name]
-    of_alike = [each for some in alike for each in some.nodes]
-    rows = {each.name: row for row, each in enumerate(sorted(of_alike, key=lambda each: each.row))}
-    pools: list[PoolSpec] = []
-    for each in spec.pools:
-        if each.name != pool.name:
-            pools.append(each)
-            continue
-        nodes = tuple(replace(one, row=rows[one.name]) for one in each.nodes)
-        rest = tuple(one for one in nodes if one.name != node)
-        pools += [replace(each, nodes=rest)] if rest else []
-        if each is pool:
-            (own,) = (one for one in nodes if one.name == node)
-            pools.append(replace(each, nodes=(own,), devices={**each.devices, index: device}))
-    return replace(spec, pools=tuple(pools))
+    return replace(before, facts={**before.facts, "mig_mode": str(int(instances is not None))}, parts=parts)
 
 
 def with_nodes_of(spec: FleetSpec, present: FleetSpec) -> FleetSpec:
     """A specification with the cluster's nodes that another one has, each in the pool of the same name.
 
-    The same object is returned when it has them already. A node whose pool is not there any more is left out.
+    The same object is returned when it has them already. A node whose pool is not there any more is left out; boards
+    that cannot be divided as they were are as the configuration says.
     """
-    nodes = {pool.name: pool.nodes for pool in present.pools if pool.has_cluster_nodes}
+    pools = {pool.name: pool for pool in spec.pools if pool.has_cluster_nodes}
     own = {node.name for pool in spec.pools if not pool.has_cluster_nodes for node in pool.nodes}
-    wanted = {
-        pool.name: tuple(node for node in nodes.get(pool.name, ()) if node.name not in own)
-        for pool in spec.pools
-        if pool.has_cluster_nodes
-    }
-    return _with_nodes(spec, wanted)
+    found = nodes_of_clusters(present).items()
+    wanted = {name: where for name, where in found if where[0] in pools and name not in own}
+    possible = {where: _possible(pools[where[0]], where) for where in {*wanted.values()}}
+    return _with_nodes(spec, {name: possible[where] for name, where in wanted.items()})
 
 
-def _with_nodes(spec: FleetSpec, nodes: Mapping[str, tuple[NodeSpec, ...]]) -> FleetSpec:
-    """The specification with other nodes of some pools; the same object when these are the nodes that it has.
+def _possible(pool: PoolSpec, where: Where) -> Where:
+    try:
+        with_layout(pool, where[1])
+    except Refused:
+        return pool.name, ()
+    return where
 
-    :raises Refused: when there are too many devices.
+
+def _with_nodes(spec: FleetSpec, nodes: Mapping[str, Where]) -> FleetSpec:
+    """The specification with other nodes of the cluster; the same object when these are the nodes that it has.
+
+    Nodes with the same layout are a pool each, after the one without; all of one name are one pool to users.
+
+    :raises Refused: when there are too many devices, or boards that cannot be divided so.
     """
-    if all(pool.nodes == nodes.get(pool.name, pool.nodes) for pool in spec.pools):
+    if nodes_of_clusters(spec) == nodes:
         return spec
+    of_pools: dict[str, list[str]] = {}
+    for name in sorted(nodes):
+        of_pools.setdefault(nodes[name][0], []).append(name)
     pools: list[PoolSpec] = []
     for pool in spec.pools:
-        pools.append(replace(pool, nodes=nodes[pool.name]) if pool.has_cluster_nodes else pool)
+        if not pool.has_cluster_nodes:
+            pools.append(pool)
+        elif not pool.layout:
+            names = of_pools.get(pool.name, ())
+            groups: dict[Layout, list[NodeSpec]] = {(): []}
+            is_divided = any(nodes[name][1] for name in names)
+            for row, name in enumerate(names):
+                groups.setdefault(nodes[name][1], []).append(
+                    node_of_cluster(name, pool.racks, row if is_divided else 0)
+                )
+            pools += [replace(with_layout(pool, layout), nodes=tuple(group)) for layout, group in groups.items()]
     count = sum(len(pool.nodes) * pool.devices_per_node for pool in pools)
     if count > MAX_DEVICES:
         raise Refused("limit", f"the fleet would have {count} devices: at most {MAX_DEVICES}")
     return replace(spec, pools=tuple(pools))
-
-
-def _sorted(nodes: Sequence[NodeSpec]) -> tuple[NodeSpec, ...]:
-    return tuple(sorted(nodes, key=lambda node: node.name))
 
 
 @dataclass(frozen=True)
@@ -254,11 +316,14 @@ class ChangeNodes:
 
     :param joined: the name of each new node, and that of its pool.
     :param prepared: the fleet with these nodes, compiled beforehand because it takes long; None: not yet.
+    :param layouts: how the boards of new nodes are divided, each with the names of the nodes; the others are as their
+        pool says. A node that leaves and joins at once keeps its history.
     """
 
     joined: tuple[tuple[str, str], ...] = ()
     left: tuple[str, ...] = ()
     prepared: PreparedFleet | None = field(default=None, compare=False, repr=False)
+    layouts: tuple[tuple[Layout, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -315,11 +380,17 @@ def event_to_fields(stamped: Stamped) -> dict[str, object]:
             fields |= {"event": "reload", "source": source.fields()}
         case Reset(reason):
             fields |= {"event": "reset", "reason": reason}
-        case ChangeNodes(joined, left):
-            fields |= {"event": "nodes", "joined": joined, "left": left}
+        case ChangeNodes(joined, left, _, layouts):
+            divided = [([*map(_rows, layout)], names) for layout, names in layouts]
+            fields |= {"event": "nodes", "joined": joined, "left": left} | ({"layouts": divided} if divided else {})
         case DivideBoard(node, index, instances):
-            fields |= {"event": "mig", "node": node, "index": index, "instances": instances}
+            fields |= {"event": "mig", "node": node, "index": index, "instances": _rows(instances)}
     return fields
+
+
+def _rows(instances: Sequence[tuple[str, int, bool]] | None) -> list[tuple[str, int, bool]] | None:
+    """Instances as plain tuples, which a line of JSON can have."""
+    return None if instances is None else [(profile, begin, computes) for profile, begin, computes in instances]
 
 
 def no_reload(source: RecordHead) -> CompiledFleet:
@@ -336,7 +407,7 @@ def event_from_fields(
     """The stamped event that :func:`event_to_fields` wrote.
 
     :param compile_fleet: compiles the configuration of a reload.
-    :raises Refused: if the fields are not those of an event.
+    :raises Refused: if an event cannot have these fields.
     """
     try:
         tick, sequence = _whole(fields["tick"]), _whole(fields["seq"])
@@ -355,7 +426,8 @@ def event_from_fields(
             case "reset":
                 return Stamped(tick, sequence, Reset(str(fields["reason"])))
             case "nodes":
-                return Stamped(tick, sequence, ChangeNodes(_joined(fields["joined"]), _names(fields["left"])))
+                joined, left = _joined(fields["joined"]), _names(fields["left"])
+                return Stamped(tick, sequence, ChangeNodes(joined, left, layouts=_layouts(fields.get("layouts", ()))))
             case "mig":
                 divided = _instances(fields["instances"])
                 return Stamped(tick, sequence, DivideBoard(str(fields["node"]), _whole(fields["index"]), divided))
@@ -387,7 +459,7 @@ def _object(value: object, name: str) -> Mapping[str, object]:
 
 def _ids(value: object) -> tuple[str, ...]:
     """Several ids, each once: to end something twice would be two verdicts."""
-    if not isinstance(value, list | tuple) or not value or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(item, str) for item in value):
         raise Refused("bad-argument", "ids: must be a list of ids", "ids")
     if len(set(value)) < len(value):
         raise Refused("bad-argument", "ids: has an id twice", "ids")
@@ -395,7 +467,7 @@ def _ids(value: object) -> tuple[str, ...]:
 
 
 def _joined(value: object) -> tuple[tuple[str, str], ...]:
-    pairs = [each for each in value if isinstance(each, list | tuple)] if isinstance(value, list | tuple) else []
+    pairs = [item for item in value if isinstance(item, list | tuple)] if isinstance(value, list | tuple) else []
     if not isinstance(value, list | tuple) or any(len(pair) != 2 for pair in pairs) or len(pairs) < len(value):
         raise Refused("bad-argument", "joined: must be a list of pairs of a node and its pool", "joined")
     return tuple((str(node), str(pool)) for node, pool in pairs)
@@ -405,14 +477,22 @@ def _instances(value: object) -> tuple[Instance, ...] | None:
     if value is None:
         return None
     rows: Sequence[Any] = value if isinstance(value, list | tuple) else [None]
-    if not all(isinstance(each, list | tuple) and len(each) == 3 for each in rows):
+    if not all(isinstance(row, list | tuple) and len(row) == 3 for row in rows):
         text = "instances: must be a list of profile, first slice, whether it computes"
         raise Refused("bad-argument", text, "instances")
     return tuple(Instance(str(profile), _whole(begin), bool(computes)) for profile, begin, computes in rows)
 
 
+def _layouts(value: object) -> tuple[tuple[Layout, tuple[str, ...]], ...]:
+    rows: Sequence[Any] = value if isinstance(value, list | tuple) else [None]
+    pairs = [row for row in rows if isinstance(row, list | tuple) and len(row) == 2]
+    if len(pairs) < len(rows) or not all(isinstance(layout, list | tuple) for layout, _ in pairs):
+        raise Refused("bad-argument", "layouts: must be a list of pairs of a layout and its nodes", "layouts")
+    return tuple((tuple(map(_instances, layout)), _names(names)) for layout, names in pairs)
+
+
 def _names(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise Refused("bad-argument", "left: must be a list of names of nodes", "left")
     return tuple(value)
 

@@ -21,7 +21,7 @@ from fakedev.fleet.levels import DEVICE
 from fakedev.fleet.links.facts import faults_of_link, links_down, links_up_text, other_end
 from fakedev.fleet.links.link_levels import COUNTED, LINK, RATES, link_history
 from fakedev.fleet.parts.part_relations import OWN
-from fakedev.fleet.parts.tiles import OF_TILES
+from fakedev.fleet.parts.tiles import TILE_QUANTITIES
 from fakedev.fleet.spec.device_types import Dynamics
 from fakedev.fleet.spec.fault_kinds import KINDS
 from fakedev.fleet.spec.quantities import CLOCK_BITS, ERROR_COUNTERS
@@ -94,7 +94,7 @@ class _Device:
         workloads = self.fleet.workloads
         found = [workload for workload, _ in workloads.on_devices(parts.spread(which))]
         first = found[:_MAX_NAMED]
-        loads = workloads.load_percents(workloads.rows_of([each.workload_id for each in first]))
+        loads = workloads.load_percents(workloads.rows_of([workload.workload_id for workload in first]))
         named = [f"{each.workload_id} {each.spec.name} ({each.spec.kind}, load {loads[each.workload_id]:g} %)"
                  for each in first]  # fmt: skip
         more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
@@ -110,7 +110,7 @@ class _Device:
         ended = found[0]
         again = fleet.restarts_at(ended.scope)
         later = "" if again is None else f", and starts again at {again:g} s"
-        cause = f" ({', '.join(named_fault(fleet, each) for each in ended.cause.split(','))})" if ended.cause else ""
+        cause = f" ({', '.join(named_fault(fleet, part) for part in ended.cause.split(','))})" if ended.cause else ""
         return f"; {ended.scope} ended in tick {ended.tick}, {ended.text}{cause}{later}"
 
     def work(self) -> str:
@@ -166,7 +166,14 @@ class _Device:
     def usage(self) -> str:
         if self.value("hung"):
             return f"it hangs {self.since('hung')}"
-        return self.work()
+        return f"{self._waits_for_cpu()}{self.work()}"
+
+    def _waits_for_cpu(self) -> str:
+        """What its Grace CPU lacks, as text; empty for nothing."""
+        racks = self.fleet.compiled.relations.racks
+        shares = None if racks is None else racks.pace(self.fleet.state.levels["device"].arrays)
+        share = 1.0 if shares is None else shares[self.fleet.roster.parts.owner(self.position)]
+        return "" if share >= 1.0 else f"it waits for its Grace CPU, which has {share:.0%} of the cores asked for; "
 
     def xid(self) -> str:
         return f"the last error reported, {self.since('xid')}" if self.value("xid") else "no error since the last reset"
@@ -185,6 +192,13 @@ class _Device:
     def fabric(self) -> str:
         text = self.links()
         return f"{text}; {self.work()}" if "down" in text else self.work()
+
+    def pcie_traffic(self) -> str:
+        others = self.fleet.roster.switch_mates(self.fleet.roster.parts.owner(self.position))
+        if not others or self.value("work_pcie_ratio") == 1.0:
+            return self.work()
+        names = " and ".join(self.fleet.roster.unit_name(other) for other in others)
+        return f"it shares the link of its PCIe switch to the host with {names}; {self.work()}"
 
     def pcie(self) -> str:
         value = self.value
@@ -218,7 +232,7 @@ def _of_tile(name: str, tile: _Device, board: _Device) -> Explanation:
     if name in OWN or tile.value("lost"):
         return _explained(tile, name)
     of_board = _explained(board, name)
-    if name not in OF_TILES:
+    if name not in TILE_QUANTITIES:
         return _of_board(of_board, board)
     whole = board.fleet.roster.unit_name(board.position)
     is_idle = name == "core_frequency_mhz" and tile.value("throttled_idle")
@@ -248,7 +262,7 @@ def _explained(device: _Device, name: str) -> Explanation:
         text = "this device has no such metric"
     else:
         text = "counted since the start" if name in ERROR_COUNTERS else _REASONS.get(name, _Device.work)(device)
-    if is_there and name in _OF_LINKS and is_limited:
+    if is_there and name in _LINK_QUANTITIES and is_limited:
         behind = _with_far_ends(device, behind)
     causes = _causes_text(behind)
     if disguises:
@@ -273,19 +287,19 @@ def _causes_text(behind: Sequence[Fault]) -> list[str]:
 
 
 def _with_far_ends(device: _Device, behind: list[Fault]) -> list[Fault]:
-    """The faults of a device, and those of other devices that took links to it down."""
-    fleet, found = device.fleet, {each.fault_id: each for each in behind}
+    """The faults of a device, and faults of other devices that took links to it down."""
+    fleet, found = device.fleet, {fault.fault_id: fault for fault in behind}
     history = link_history(fleet.state.levels)
     for link in links_down(history, fleet.roster.parts.owner(device.position)):
         found.update(
-            (each.fault_id, each)
-            for each in faults_of_link(fleet.roster, fleet.faults, history, device.level, link)
+            (fault.fault_id, fault)
+            for fault in faults_of_link(fleet.roster, fleet.faults, history, device.level, link)
         )
     return list(found.values())
 
 
 #: The quantities that links lower when they are down.
-_OF_LINKS: Final = ("links_up", *RATES)
+_LINK_QUANTITIES: Final = ("links_up", *RATES)
 #: Quantities that faults of links change only where work demands more than they leave, or has to take another way.
 _LIMITED: Final = frozenset(name for kind in KINDS.values() for name in kind.by_limit)
 _REASONS: Final[Mapping[str, Callable[[_Device], str]]] = {
@@ -299,6 +313,7 @@ _REASONS: Final[Mapping[str, Callable[[_Device], str]]] = {
     "links_up": _Device.links,
     "fabric_tx_bytes_per_second": _Device.fabric,
     "fabric_rx_bytes_per_second": _Device.fabric,
+    **dict.fromkeys(("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second"), _Device.pcie_traffic),
     "pcie_link_generation": _Device.pcie,
     "pcie_link_width": _Device.pcie,
     "pcie_link_gigatransfers_per_second": _Device.pcie,
@@ -337,7 +352,7 @@ def explain_link(fleet: Fleet, device: int, number: int, metric: str = "") -> li
         **dict.fromkeys(COUNTED, "counted since the start"),
         "link_up": state,
     }  # fmt: skip
-    ids = tuple(each.fault_id for each in behind)
+    ids = tuple(fault.fault_id for fault in behind)
     is_gone = history.gone is not None and history.gone[device]
     silent = "the device is lost and shows nothing" if is_gone else "this link has no such metric"
     explanations = []

@@ -26,14 +26,7 @@ from fakedev.fleet.budget import Budget
 from fakedev.fleet.cluster.lifecycle import Around, Cluster
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.devices.reports import reports_of_boards
-from fakedev.fleet.door import (
-    Door,
-    WallClock,
-    choose_devices,
-    ended_with_configuration,
-    without_closed_devices,
-    without_devices_here,
-)
+from fakedev.fleet.door import Door, WallClock
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.reindex import FleetReindex
 from fakedev.fleet.entities.roster import RosterNode
@@ -47,12 +40,20 @@ from fakedev.fleet.levels import DEVICE, UNIT, Levels, first_levels, next_levels
 from fakedev.fleet.links.advance import advanced
 from fakedev.fleet.links.link_levels import LinkHistory, link_history
 from fakedev.fleet.past import Past, When
+from fakedev.fleet.racks.racks import NO_BOUNDS
 from fakedev.fleet.spec.fault_kinds import Scope
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import RecordHead, key_of_limit
 from fakedev.fleet.steps import AT_ONCE, Steps, result_of
 from fakedev.fleet.tallies import Tallies
-from fakedev.fleet.workloads.configured import NO_STARTS, ConfiguredWork
+from fakedev.fleet.workloads.configured import (
+    NO_STARTS,
+    ConfiguredWork,
+    choose_devices,
+    ended_with_configuration,
+    without_closed_devices,
+    without_devices_here,
+)
 from fakedev.fleet.workloads.endings import Endings
 from fakedev.fleet.workloads.intake import Intake
 from fakedev.fleet.workloads.owners import DeviceLabels
@@ -213,7 +214,7 @@ class Fleet:
         """
         start, end = self.state.seconds, (self.state.tick + 1) * self.spec.tick_seconds
         while not self.is_settled:
-            self.settle(AT_ONCE // 2)
+            self.settle(AT_ONCE // 5)
             yield
         yield from self._changes(start)
         past = self.state.levels
@@ -234,6 +235,8 @@ class Fleet:
         yield from self._show(levels, past, faults, start, end)
         verdicts = yield from self.intake.verdicts()
         verdicts += over.values()
+        if self.faults.changes:
+            yield
         yield from self._note(past[UNIT], verdicts)
         return verdicts
 
@@ -255,17 +258,17 @@ class Fleet:
 
     def _next_levels(self, past: Levels, start: float, end: float) -> Steps[tuple[FaultTick | None, Levels]]:
         """The effects of faults in the tick, and the levels at its end."""
-        pace = self.compiled.pace(past[DEVICE]) if self.workloads.count_work else {}
+        pace = self.compiled.pace(past[DEVICE]) if self.workloads.follows_pace else {}
         demand = yield from self.workloads.demand_steps(self.state.tick + 1, start, end, pace)
         yield
         faults = self.faults.advance(start, end)
         if faults is not None:
             yield
-        racks, shared, has_failed = self._relations.racks, None, False
+        racks, bounds, has_failed = self._relations.racks, NO_BOUNDS, False
         if racks is not None:
             of_devices = None if faults is None else faults.of_devices()
             has_failed = racks.strike(past[DEVICE], faults)
-            shared = racks.shared_watts(past[DEVICE], of_devices, end - start)
+            bounds = racks.bounds(past[DEVICE], of_devices, end - start)
         links = yield from advanced(link_history(past), past[DEVICE], faults,
                                     has_moved=self.faults.has_moved or has_failed,
                                     falling=self._relations.falling(past[DEVICE]))  # fmt: skip
@@ -276,9 +279,11 @@ class Fleet:
                 self.page_faults.update()
                 self._labels.attribution.release(self.faults.stale())
         are_changed = (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up
-        before = self._relations.conditions.shared_watts
-        if are_changed or (shared is not before and not same_arrays(shared, before)):
-            self._relations.update_conditions(faults, links, shared)
+        before = self._relations.conditions
+        pairs = ((bounds.most, before.shared_watts), (bounds.least, before.held_watts))
+        if are_changed or any(now is not was and not same_arrays(now, was) for now, was in pairs):
+            yield
+            self._relations.update_conditions(faults, links, bounds)
             yield
         return faults, next_levels(
             self.compiled, past, demand, self.spec.tick_seconds, faults, links, self.state.tick + 1
@@ -302,17 +307,18 @@ class Fleet:
             self.state = self.shown = self._state_of(self.state.tick + 1, levels)
         if self.faults.by_id or self.faults.changes or self._exporter_faults.is_active:
             yield
-            self._show_exporter_faults(levels, past[UNIT], shown, start)
+            yield from self._show_exporter_faults(levels, past[UNIT], shown, start)
 
-    def _show_exporter_faults(self, levels: Levels, past: Level, before: Levels, start_seconds: float) -> None:
+    def _show_exporter_faults(self, levels: Levels, past: Level, before: Levels, start_seconds: float) -> Steps[None]:
         """Replace the shown state, if exporters show something else than the devices.
 
         :param before: what they showed a tick ago.
         """
-        seen = self._exporter_faults.shown(
+        seen = yield from self._exporter_faults.shown(
             levels[UNIT], past, self.faults, start_seconds, self.due_seconds(self.state.tick - 1)
         )
         if seen is not levels[UNIT]:
+            yield
             shown, active = shown_levels(self.roster.parts, seen, levels), self.faults.active(Scope.SERIES)
             self.shown = self._state_of(self.state.tick, self.tallies.shown(shown, active, before))
 
@@ -354,9 +360,8 @@ class Fleet:
         """Write the journal of the tick."""
         tick, seconds = self.state.tick, self.state.seconds
         if self.faults.changes:
-            self.journal.note_faults(tick, seconds, self.faults.changes)
-            yield
-        self.journal.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults)
+            yield from self.journal.note_faults(tick, seconds, self.faults.changes)
+        yield from self.journal.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults)
         lost_on = self._endings.lost_on
         causes = self._endings.causes | self._causes_of_losses(lost_on, past) if lost_on else self._endings.causes
         if verdicts:
@@ -372,7 +377,7 @@ class Fleet:
         """The faults by which units were lost in the tick, by what ended on them."""
         signs = self.faults.signs(past, self.state.levels[UNIT])
         behind = self.faults.behind_each("lost", list(lost_on.values()), signs)
-        found = [",".join(fault.fault_id for fault in each) for each in behind]
+        found = [",".join(fault.fault_id for fault in causes) for causes in behind]
         return {ended: cause for ended, cause in zip(lost_on, found, strict=True) if cause}
 
     def _apply_reload(self, following: CompiledFleet, moves: FleetReindex, now_seconds: float) -> None:
@@ -387,14 +392,14 @@ class Fleet:
         ended = ended_with_configuration(self.workloads, removed)
         ended += ended_with_configuration(self.workloads, elsewhere, "this shard has none of its devices any more")
         ended += without_closed_devices(self.workloads, self.roster, moves.closed, all_ids)
-        ended += self._follow_cluster(following, [each.workload_id for each in ended])
+        ended += self._follow_cluster(following, [workload.workload_id for workload in ended])
         self.intake.end_with_verdicts(ended)
         self.intake.apply_changes(self.state.tick, now_seconds)
         past, before = self.state.levels, self.compiled
         self._use(following)
         chosen = choose_devices(self.workloads, following, self._configured.workload_ids)
         self.workloads.reindex(
-            moves.units, {each.workload.workload_id for each in chosen}, following.keys, following.capacity,
+            moves.units, {choice.workload.workload_id for choice in chosen}, following.keys, following.capacity,
             following.quantities, self.state.tick,
         )  # fmt: skip
         self._endings = Endings(self.roster, self.workloads, following.device_limits)
@@ -437,7 +442,7 @@ class Fleet:
     def _begin_again(self, now_seconds: float) -> None:
         """Forget all that has happened to the devices, and start what the configuration starts.
 
-        What came since the reset was asked for runs already: it starts again, too.
+        Workloads accepted after the reset request are restarted as well.
         """
         tick, compiled = self.state.tick, self.compiled
         self._configured.reserve(NO_STARTS)
@@ -460,11 +465,11 @@ class Fleet:
         self.state = self.shown = self._state_of(tick, self.tallies.shown(levels))
 
     def settle(self, most: int | None = None) -> bool:
-        """Do now what a tick in which workloads ended has left to the next use of the journal and of the limits.
+        """Finish deferred journal and limit bookkeeping for ended workloads.
 
         No answer depends on when that is: only time does.
 
-        :param most: for so many workloads; None: for all.
+        :param most: maximum workloads in this call; None: all.
         :returns: whether there are more.
         """
         return self.journal.settle(most) | self.past.settle(most) | self.budget.settle(most)
@@ -520,7 +525,7 @@ class Fleet:
         """What is used of each limit, and what it allows, by its key in the configuration."""
         limits = self.budget.limits
         used = {"workloads": self.intake.count, "faults": len(self.faults.by_id), **self.budget.used()}
-        return {key_of_limit(each.name): (used[each.name], getattr(limits, each.name)) for each in fields(limits)}
+        return {key_of_limit(field.name): (used[field.name], getattr(limits, field.name)) for field in fields(limits)}
 
     def quantity_names(self) -> list[str]:
         """The quantities of the fleet's devices."""

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 Listener = Callable[[Verdict], None]
 
 #: Verdicts that are logged and passed on at once: some milliseconds, if each goes to another peer.
-MAX_VERDICTS_AT_ONCE: Final = 100
-#: Workloads that are settled at once: two milliseconds.
-_SETTLED_AT_ONCE: Final = 500
+MAX_VERDICTS_AT_ONCE: Final = 50
+#: Workloads that are settled at once: a millisecond or two.
+_SETTLED_AT_ONCE: Final = 100
 
 
 @implementer(ITurnTaker)
@@ -123,7 +123,7 @@ class WorkloadHub:
         """Stop workloads, without those that have ended already; their listeners are not told."""
         self._forget(workload_ids)
         by_id = self.fleet.workloads.by_id
-        found = self.fleet.intake.not_ending([each for each in workload_ids if each in by_id])
+        found = self.fleet.intake.not_ending([workload_id for workload_id in workload_ids if workload_id in by_id])
         if found:
             self.fleet.apply(StopWorkload(found[0], reason) if len(found) == 1 else StopWorkloads(tuple(found), reason))
 
@@ -146,11 +146,11 @@ class WorkloadHub:
     def notify_listeners(self, verdicts: list[Verdict]) -> None:
         """Log the verdicts of a tick and pass each to its listener, in order; many take several turns."""
         self._verdicts.extend(verdicts)
-        # A tick in which thousands end has no time for some of them.
-        if len(self._verdicts) > MAX_VERDICTS_AT_ONCE:
-            self._fair_share.request_turn(self, is_late=True)
-        elif self.take_turn():
-            self._fair_share.request_turn(self)
+        # A tick in which thousands end has no time for some of them, and none has time to settle those that it ended.
+        if len(self._verdicts) <= MAX_VERDICTS_AT_ONCE:
+            self._pass_some_on()
+        if self.is_notifying or not self.fleet.is_settled:
+            self._fair_share.request_turn(self, is_long=True, is_late=True)
 
     @property
     def is_notifying(self) -> bool:
@@ -160,9 +160,12 @@ class WorkloadHub:
     def take_turn(self) -> bool:
         """Pass on some verdicts; return whether there are more (called by FairShare)."""
         is_unsettled = self.fleet.settle(_SETTLED_AT_ONCE)
+        self._pass_some_on()
+        return self.is_notifying or is_unsettled
+
+    def _pass_some_on(self) -> None:
         for _ in range(min(len(self._verdicts), MAX_VERDICTS_AT_ONCE)):
             self._pass_on(self._verdicts.popleft())
-        return self.is_notifying or is_unsettled
 
     def _pass_on(self, verdict: Verdict) -> None:
         # Generated workloads and those of a cluster's pods are many, and the journal has them.
@@ -218,7 +221,7 @@ class FaultHub:
         """
         found = [word]
         if word == ALL:
-            found = [each.fault_id for each in self.fleet.faults.standing()]
+            found = [fault.fault_id for fault in self.fleet.faults.standing()]
         if len(found) == 1:
             self.fleet.apply(ClearFault(found[0]))
             self.log.info("fault {id} cleared", id=found[0])

@@ -38,6 +38,7 @@ from fakedev.fleet.events import (
 )
 from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.rules import Change
+from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.workload import Verdict, Workload
 
 _LONGEST_TEXT: Final = 400
@@ -126,8 +127,12 @@ class Ends(Sequence[JournalEntry]):
     @property
     def devices(self) -> list[Positions]:
         """The positions of the units that each of them concerns."""
-        return [each.devices for each in self._verdicts]
+        return [verdict.devices for verdict in self._verdicts]
 
+    @property
+    def width(self) -> int:
+        """The number of units that the first one concerns."""
+        return len(self._verdicts[0].devices)
 
 
 def entry_of_event(stamped: Stamped, seconds: float) -> JournalEntry:
@@ -156,11 +161,16 @@ def entry_of_event(stamped: Stamped, seconds: float) -> JournalEntry:
         case Reset(reason):
             kind, scope, text = "reset", "fleet", reason
         case ChangeNodes(joined, left):
-            names = {"joined": [name for name, _ in joined], "left": left}
-            texts = [f"{_some(each)} {what}" for what, each in names.items() if each]
+            came, went = [name for name, _ in joined], frozenset(left)
+            names = {
+                "joined": [name for name in came if name not in went],
+                "left": sorted(went.difference(came)),
+                "has other devices": [name for name in came if name in went],
+            }
+            texts = [f"{_some(names_of_kind)} {what}" for what, names_of_kind in names.items() if names_of_kind]
             kind, scope, text = "nodes", "fleet", "; ".join(texts)
         case DivideBoard(node, index, instances):
-            profiles = ", ".join(each.profile for each in instances or ()) or "none"
+            profiles = ", ".join(instance.profile for instance in instances or ()) or "none"
             text = "MIG mode is off" if instances is None else f"instances: {profiles}"
             kind, scope = "mig", f"{node}/{index}"
     return JournalEntry(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
@@ -199,7 +209,7 @@ FLAGS: Final = {
     "throttled_thermal": ("throttling by heat began", "throttling by heat is over"),
     "throttled_power": ("throttling by the power limit began", "throttling by the power limit is over"),
     "throttled_hardware": ("the hardware slowdown began", "the hardware slowdown is over"),
-    "hung": ("hangs", "hangs no more"),
+    "hung": ("hangs", "no longer hangs"),
     "lost": ("is lost", "is back"),
 }
 #: Characters of device words of the faults and devices in a tick; beyond this its further entries have none.
@@ -273,7 +283,7 @@ class FleetJournal:
         :param devices: positions of the units that each of them concerns.
         """
         if entries:
-            self._add([self._with_words(each, units) for each, units in zip(entries, devices, strict=True)], devices)
+            self._add([self._with_words(entry, units) for entry, units in zip(entries, devices, strict=True)], devices)
 
     def _with_words(self, entry: JournalEntry, devices: Positions) -> JournalEntry:
         """The entry with its device words; those of faults and devices end when a tick has too many."""
@@ -308,11 +318,11 @@ class FleetJournal:
     def settle(self, most: int | None = None) -> bool:
         """Word the entries of the workloads that ended last, if that is not done yet.
 
-        :param most: so many of them; None: all.
+        :param most: maximum; None: all.
         :returns: whether there are more.
         """
         if self._ends:
-            if most and len(self._ends.devices[0]) > _WIDE:
+            if most and self._ends.width > _WIDE:
                 most = 1  # e.g. workloads of all devices, whose positions take as long as thousands of others
             ends, self._ends = self._ends[:most], self._ends[most:] if most else None
             self._recent.add(list(ends), ends.devices)
@@ -323,14 +333,17 @@ class FleetJournal:
         """Whether there is nothing to :meth:`settle`."""
         return not self._ends
 
-    def note_faults(self, tick: int, seconds: float, changes: Sequence[Change]) -> None:
+    def note_faults(self, tick: int, seconds: float, changes: Sequence[Change]) -> Steps[None]:
         """Add entries for the changes of faults in a tick."""
         for fault, what, devices in changes:
             text = f"{fault.spec.kind} {what}"
             scope = self.names(devices) or "no device"
             self.note([JournalEntry(tick, seconds, what, scope, fault.fault_id, text)], [devices])
+            yield
 
-    def note_devices(self, tick: int, seconds: float, before: Level, after: Level, faults: Faults) -> None:
+    def note_devices(
+        self, tick: int, seconds: float, before: Level, after: Level, faults: Faults
+    ) -> Steps[None]:
         """Add entries for the changes of devices in a tick, and of parts that change without their device.
 
         :param before, after: the level of the units, one tick ago and now.
@@ -364,11 +377,14 @@ class FleetJournal:
             if name in FLAGS:
                 began, ended = FLAGS[name]
                 note(name, changed[now[changed] > 0], began)
+                yield
                 note(name, changed[now[changed] <= 0], ended)
+                yield
                 continue
             for value in sorted(set(now[changed].tolist())):
                 noun = _VALUES[name]
                 note(name, changed[now[changed] == value], f"{noun} {value:g}" if value else f"{noun} is cleared")
+                yield
 
     def _words(self, devices: Positions) -> str:
         """Device words for all of some units."""
@@ -411,10 +427,10 @@ class Recent:
         :param devices: positions of the units that each of them concerns.
         """
         entries, devices = entries[-self._most :], devices[-self._most :]
-        counts = [len(each) for each in devices]
+        counts = [len(device) for device in devices]
         self._device_count += sum(counts) - sum(islice(self._counts, _beyond(self._counts, counts)))
         gone = islice(self._kept, _beyond(self._kept, entries))
-        self._size += sum(each.size for each in entries) - sum(each.size for each in gone)
+        self._size += sum(entry.size for entry in entries) - sum(entry.size for entry in gone)
         self._kept.extend(entries)
         if self._size > self._max_size:
             self._shorten()

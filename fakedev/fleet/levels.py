@@ -35,7 +35,7 @@ WHOLE: Final = "whole"
 REPEATED: Final = "repeated"
 #: Tiles, which are parts; devices with tiles, and devices without.
 TILE: Final = "tile"
-_OF_TILED: Final = ("tiled", "single")
+_TILED_LEVELS: Final = ("tiled", "single")
 #: Devices of a pod.
 _HELD: Final = "held"
 _NO_PARTS: Final = Level(0, {}, {})
@@ -131,7 +131,7 @@ def _all(parts: Parts, devices: Level, of_parts: Level, links: LinkHistory, rack
 
 
 def _named(devices: Level, of_parts: Level, units: Level) -> dict[str, Level]:
-    of_devices = dict.fromkeys((DEVICE, WHOLE, REPEATED, *_OF_TILED, _HELD), devices)
+    of_devices = dict.fromkeys((DEVICE, WHOLE, REPEATED, *_TILED_LEVELS, _HELD), devices)
     return of_devices | {PART: of_parts, TILE: of_parts, UNIT: units}
 
 
@@ -157,7 +157,7 @@ def health(level: Level) -> Whole:
 def worst_of(level: Level, positions: Collection[int]) -> str:
     """The worst health of some entities of a level: one of HEALTH."""
     for name, quantity in reversed(list(zip(HEALTH, _SIGNS, strict=True))):
-        if any(level.has(quantity, each) and level.arrays[quantity][each] > 0 for each in positions):
+        if any(level.has(quantity, position) and level.arrays[quantity][position] > 0 for position in positions):
             return name
     return HEALTH[0]
 

@@ -62,7 +62,7 @@ def workload_metrics(fleet: Fleet, connections: Callable[[], int]) -> Iterable[M
         jobs = {"running": fleet.cluster.running_count, "waiting": waiting}
         text = "Jobs of the cluster, and replicas of its services, by state."
         yield labelled(GaugeMetricFamily, "fakedev_cluster_jobs", text, "state", jobs)
-        yield GaugeMetricFamily("fakedev_cluster_waiting_boards", "Boards that waiting jobs ask for.", boards)
+        yield GaugeMetricFamily("fakedev_cluster_waiting_boards", "Boards that waiting jobs request.", boards)
         text = "Jobs of the cluster that have ended, by how; failed ones may come back."
         yield labelled(CounterMetricFamily, "fakedev_cluster_ended_jobs", text, "how", dict(fleet.cluster.ends))
     yield GaugeMetricFamily("fakedev_workload_connections", "Connections on the workload ports.", connections())
@@ -88,9 +88,9 @@ def limit_metrics(fleet: Fleet) -> Iterable[Metric]:
     """The limits of workloads and faults."""
     text = "What is used of each of the limits; of a peer's limit what the largest peer uses."
     limits = fleet.limits()
-    used = {key: each[0] for key, each in limits.items()}
+    used = {key: limit[0] for key, limit in limits.items()}
     yield labelled(GaugeMetricFamily, "fakedev_limit_used", text, "limit", used)
-    allowed = {key: each[1] for key, each in limits.items()}
+    allowed = {key: limit[1] for key, limit in limits.items()}
     yield labelled(
         GaugeMetricFamily, "fakedev_limit_allowed", "What each of the limits allows, as configured.", "limit", allowed
     )
@@ -100,7 +100,7 @@ def state_metrics(state: StateFolder) -> Iterable[Metric]:
     """The folder of the fleet's state."""
     counts = {"complete": state.snapshots[True], "failed": state.snapshots[False]}
     yield labelled(
-        CounterMetricFamily, "fakedev_state_snapshots", "Snapshots of the fleet's state, beside that of the start.",
+        CounterMetricFamily, "fakedev_state_snapshots", "Snapshots of the fleet's state since the start.",
         "result", counts,
     )  # fmt: skip
     yield GaugeMetricFamily(

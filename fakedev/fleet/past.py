@@ -105,15 +105,17 @@ class Past:
 
         :param causes: ids of the faults that ended workloads, by the workload's id.
         """
-        self.settle()
-        good = list(islice((each for each in reversed(verdicts) if not each.code), MAX_KEPT))
-        failed = list(islice((each for each in reversed(verdicts) if each.code), MAX_KEPT))
-        self._unnamed = [(when, each, causes.get(each.workload_id, "")) for each in (*failed, *good)]
+        new = [(when, verdict, causes.get(verdict.workload_id, "")) for verdict in reversed(verdicts)]
+        # Those of earlier ticks are not named at once, because that takes 20 ms, and not at all if they are too old.
+        self._unnamed = [
+            *islice((end for end in (*new, *self._unnamed) if end[1].code), MAX_KEPT),
+            *islice((end for end in (*new, *self._unnamed) if not end[1].code), MAX_KEPT),
+        ]
 
     def settle(self, most: int | None = None) -> bool:
         """Name the devices of the last ends, before these have other positions.
 
-        :param most: of so many ends; None: of all.
+        :param most: maximum number of ends; None: all.
         :returns: whether there are more.
         """
         for _ in range(len(self._unnamed) if most is None else min(most, len(self._unnamed))):
@@ -149,11 +151,11 @@ class Past:
 
     def end(self, word: str) -> EndedWorkload | None:
         """The last end of a workload of that id or name."""
-        return next((each for each in self.ends() if word in (each.workload_id, each.name)), None)
+        return next((end for end in self.ends() if word in (end.workload_id, end.name)), None)
 
     def fault(self, fault_id: str) -> PastFault | None:
         """The fault of that id."""
-        return next((each for each in self._faults if each.fault_id == fault_id), None)
+        return next((fault for fault in self._faults if fault.fault_id == fault_id), None)
 
     def _named(self, devices: Positions) -> str:
         more = len(devices) - _MAX_NAMED

@@ -214,7 +214,7 @@ class WorkloadProtocol(PortProtocol):
             described = describe_link_explanations(self.factory.fleet, found[0], link[1], metric)
         else:
             described = describe_explanations(self.factory.fleet, found[0], metric)
-        lines = [answers.explanation_line(each) for each in described["explanations"]]
+        lines = [answers.explanation_line(row) for row in described["explanations"]]
         return Reply(lines=lines, data=described)
 
     def do_journal(self, request: Request) -> Reply:
@@ -226,7 +226,7 @@ class WorkloadProtocol(PortProtocol):
         kinds, devices = (cast("Sequence[str]", request.arguments.get(name) or []) for name in ("kind", "devices"))
         found = find_entries(fleet, kinds, devices, self.factory.node if devices else "", count, since)
         described = [describe_entry(fleet, entry) for entry in found]
-        return Reply(lines=[answers.journal_line(each) for each in described], data={"journal": described})
+        return Reply(lines=[answers.journal_line(row) for row in described], data={"journal": described})
 
 
     def do_advance(self, request: Request) -> None:

@@ -101,7 +101,8 @@ def _fields(number: int, line: bytes) -> dict[str, object]:
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise Refused("bad-argument", f"line {number}: not JSON: {error}") from None
+        hint = "; a record is what --record has written" if number == 1 else ""
+        raise Refused("bad-argument", f"line {number}: not JSON: {error}{hint}") from None
     if not isinstance(fields, dict):
         raise Refused("bad-argument", f"line {number}: not a JSON object")
     return fields

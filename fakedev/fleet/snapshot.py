@@ -1,4 +1,4 @@
-"""A fleet as bytes, to go on with it later: all that its history has left, without what its configuration tells.
+"""A fleet as bytes, to continue it later: all results of its history, without what its configuration says.
 
 What a fleet's specification decides is compiled again when the bytes are read: they only have the path of attributes
 that leads to it. The bytes are for the version of fakedev that wrote them. They are Python's pickle format, of which
@@ -129,8 +129,8 @@ class _Writer(pickle.Pickler):
             return ("part", path)
         if _is_of_port(type(obj).__module__) or type(obj) is object:
             return ("peer", self._peers.setdefault(id(obj), len(self._peers)))
-        if any(obj is each for each in self._outside):
-            return ("outside", next(place for place, each in enumerate(self._outside) if obj is each))
+        if any(obj is outsider for outsider in self._outside):
+            return ("outside", next(place for place, outsider in enumerate(self._outside) if obj is outsider))
         return None
 
     def reducer_override(self, obj: object) -> Any:
@@ -141,7 +141,7 @@ class _Writer(pickle.Pickler):
         if isinstance(obj, MethodType):
             return _method_of, (obj.__self__, obj.__name__)
         if isinstance(obj, Fault):
-            names = [each.name for each in fields(obj) if each.name not in ("kind", "effect")]
+            names = [field.name for field in fields(obj) if field.name not in ("kind", "effect")]
             return _fault_of, (obj.kind.name, {name: getattr(obj, name) for name in names})
         return NotImplemented
 
@@ -198,12 +198,12 @@ def _parts_of(compiled: CompiledFleet) -> Iterator[tuple[tuple[str | int, ...], 
         seen.add(id(part))
         yield path, part
         if isinstance(part, tuple | list):
-            waiting += [((*path, place), each) for place, each in enumerate(part)]
+            waiting += [((*path, place), item) for place, item in enumerate(part)]
         elif not isinstance(part, _CHANGING):
-            waiting += [((*path, name), each) for name, each in _attributes(part)]
+            waiting += [((*path, name), item) for name, item in _attributes(part)]
 
 
 def _attributes(part: object) -> Sequence[tuple[str, object]]:
-    slots = [name for each in type(part).__mro__ for name in getattr(each, "__slots__", ())]
+    slots = [name for base in type(part).__mro__ for name in getattr(base, "__slots__", ())]
     names = sorted({*getattr(part, "__dict__", {}), *slots} - {"__dict__", "__weakref__"})
     return [(name, getattr(part, name)) for name in names if hasattr(part, name)]

@@ -127,11 +127,6 @@ def last_tick_line(tick: int, generation: int, size_bytes: int) -> bytes:
     return framed(b"%020d %015d %020d" % (tick, generation, size_bytes))
 
 
-def connected_line(workload_id: str) -> bytes:
-    """The line for a workload that ends with its connection."""
-    return checked({"connected": workload_id})
-
-
 def write_snapshot(
     folder: str, number: int, fleet: Fleet, head: RecordHead, connected: Sequence[str], last_event: LastEvent
 ) -> None:
@@ -191,7 +186,7 @@ def _snapshot(path: str) -> tuple[dict[str, Any], bytes]:
     first, end, content = _content(path).partition(b"\n")
     try:
         fields, is_whole = json.loads(first), is_checked(first + end)
-        form, version, code, checksum = (fields[each] for each in ("fakedev-state", "version", "code", "sha256"))
+        form, version, code, checksum = (fields[key] for key in ("fakedev-state", "version", "code", "sha256"))
     except (ValueError, KeyError, TypeError) as reason:
         raise CannotGoOn(f"{path}: it is no snapshot of a fleet ({reason}): {_REMEDY}") from None
     if (form, code) != (_FORMAT, code_version()) and (is_whole or "crc32" not in fields):
@@ -247,7 +242,7 @@ def _content(path: str) -> bytes:
 
 
 def read_kept(path: str) -> str | None:
-    """What a file beside the fleet has; None if there is no file.
+    """The content of a file that is kept with the fleet; None if there is no file.
 
     :raises CannotGoOn: when it cannot be read, or is damaged.
     """
@@ -277,14 +272,14 @@ def code_version() -> str:
     return checksum.hexdigest()[:16]
 
 
-#: The file with what a cluster knows of the health of devices (fakedev/kubernetes/controller.py).
+#: The file with the health of devices in a cluster (fakedev/kubernetes/controller.py).
 CLUSTER_HEALTH: Final = "cluster-health"
 #: Seconds from one snapshot to the next.
 EVERY_SECONDS: Final = 60.0
 _NO_EVENT: Final = LastEvent()
 #: Ticks of devices after which a snapshot is due, too: to run them again takes about a second.
 _MOST_DEVICE_TICKS: Final = 2_000_000
-#: A tick takes as long as that of so many devices more.
+#: Fixed cost of a tick, expressed in devices.
 _DEVICES_OF_A_TICK: Final = 1000
 
 
@@ -315,10 +310,10 @@ class StateFolder(Service):
         self.snapshots = {True: 0, False: 0}
         self.saved_at = 0.0
         self._tick_file = -1
-        #: Files beside the fleet that are to be written.
+        #: Files that are kept with the fleet and not written yet.
         self._to_keep: dict[str, str] = {}
         if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-            raise CannotWrite(path, "the folder that it is to be made in is not there: make that one first")
+            raise CannotWrite(path, "its folder does not exist: make that one first")
         own_folder(path)
         try:
             self._tick_file = open_own(f"{path}/tick")
@@ -368,12 +363,12 @@ class StateFolder(Service):
             self._last_event = LastEvent(stamped.sequence, sha256_of(line))
 
     def note_connected(self, workload_id: str) -> None:
-        """Keep that a workload ends with its connection."""
+        """Record that this workload is tied to its connection."""
         if self._since is not None:
-            self._since.write(connected_line(workload_id))
+            self._since.write(checked({"connected": workload_id}))
 
     def path_of(self, name: str) -> str:
-        """The path of a file that is kept beside the fleet."""
+        """The path of a file that is kept with the fleet."""
         return f"{self.path}/{name}"
 
     def kept(self, name: str) -> str | None:
@@ -408,19 +403,16 @@ class StateFolder(Service):
         ticks, age_seconds = self._fleet.state.tick - self._first_tick, self._clock.seconds() - self.saved_at
         most = _MOST_DEVICE_TICKS // (_DEVICES_OF_A_TICK + self._fleet.roster.device_count)
         if not self.problem and (ticks >= most or not 0 <= age_seconds < EVERY_SECONDS):
-            self._begin_snapshot(sorted(connected))
+            try:
+                self._next_generation()
+                self._outcome = self._copy(partial(self._write_snapshot, sorted(connected)))
+            except (OSError, CannotWrite) as reason:
+                self._note_failure(str(reason))
 
     def stopService(self) -> None:
         """End. The next service goes on from here."""
         super().stopService()
         self._close()
-
-    def _begin_snapshot(self, connected: list[str]) -> None:
-        try:
-            self._next_generation()
-            self._outcome = self._copy(partial(self._write_snapshot, connected))
-        except (OSError, CannotWrite) as reason:
-            self._note_failure(str(reason))
 
     def _write_snapshot(self, connected: list[str]) -> None:
         """In a copy of the process."""
@@ -458,7 +450,7 @@ class StateFolder(Service):
             before.close()
 
     def _write_tick(self) -> None:
-        """Write the number of the tick, and what is kept beside the fleet; unless events wait that come before."""
+        """Write the number of the tick and the files kept with the fleet; not while earlier events wait."""
         since = self._since
         if since is None or since.waits or since.has_ended:
             return

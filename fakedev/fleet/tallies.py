@@ -33,8 +33,8 @@ from fakedev.fleet.spec.quantities import (
     CLOCK_SAMPLES,
     CLOCK_STARTS,
     HEALTH,
-    OF_PROCESSES,
     PEERS,
+    PROCESS_QUANTITIES,
     XID_TIMES,
     XIDS,
     Tally,
@@ -77,7 +77,7 @@ class Health:
             reset = faults.resets()
             if reset is not None:
                 self._uncontained = self._uncontained & ~reset
-            for devices, code in faults.reports:
+            for devices, code, _ in faults.reports:
                 if code == _UNCONTAINED:
                     self._uncontained = self._uncontained.copy()
                     self._uncontained[devices] = True
@@ -161,7 +161,7 @@ _SHIFTS: Final = np.arange(len(CLOCK_EVENTS), dtype=np.uint16)[:, None]
 class Window(Generic[Item]):
     """Counts over the last seconds.
 
-    :param add: new counts: those of an item added (1) or removed (-1).
+    :param add: new counts: 1 for an added item, -1 for a removed one.
     """
 
     def __init__(self, seconds: float, counts: Floats, add: Callable[[Floats, Item, int], Floats]) -> None:
@@ -189,7 +189,7 @@ class Window(Generic[Item]):
 class Xids:
     """The reported codes: E pairs of device and code.
 
-    :param windows: lengths in seconds over which they are counted, beside the counts since the start.
+    :param windows: lengths in seconds over which they are counted, in addition to the counts since the start.
     :ivar devices: the device of each pair, shape (E,).
     :ivar codes: the code of each pair.
     """
@@ -213,7 +213,7 @@ class Xids:
         fresh: list[int] = []
         for window in self._windows.values():
             window.expire(now)
-        for devices, code in reports:
+        for devices, code, _ in reports:
             reporting = devices if lost is None else devices[~lost[devices]]
             entities = np.array([self._place(device, code, fresh) for device in reporting.tolist()], dtype=np.int64)
             self._total = self._counted(self._total, entities)
@@ -376,24 +376,24 @@ class Tallies:
 
     def _use(self, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
         self._count = roster.device_count
-        self.peers = Peers(roster) if any(each.base == PEERS for each in tallies) else None
-        self._tallies = tuple(each for each in tallies if each.base not in (PEERS, *OF_PROCESSES))
-        self.count_work = any(each.base in OF_PROCESSES for each in tallies)
+        self.peers = Peers(roster) if any(tally.base == PEERS for tally in tallies) else None
+        self._tallies = tuple(tally for tally in tallies if tally.base not in (PEERS, *PROCESS_QUANTITIES))
+        self.count_work = any(tally.base in PROCESS_QUANTITIES for tally in tallies)
         self._owners_of = roster.parts.owners_of
         self.are_shown = bool(tallies)
         everyone = np.ones(self._count, dtype=np.bool_)
         self._reports, self._has_reasons = had.get("xid", everyone), had.get(_REASONS, ~everyone)
 
     def _windows(self, every_seconds: float) -> list[float]:
-        """The windows of tallies sampled at an interval; 0 for those of error codes."""
-        within = {each.within_seconds for each in self._tallies if each.every_seconds == every_seconds}
+        """The windows of tallies sampled at an interval; 0 for error codes."""
+        within = {tally.within_seconds for tally in self._tallies if tally.every_seconds == every_seconds}
         return sorted(within - {0.0})
 
     def _make_clocks(self) -> None:
-        every_used = {each.every_seconds for each in self._tallies if is_sampled(each.base)}
+        every_used = {tally.every_seconds for tally in self._tallies if is_sampled(tally.base)}
         self._clocks = {
-            every: self._clocks.get(every) or ClockEvents(self._count, every, self._windows(every))
-            for every in every_used
+            interval: self._clocks.get(interval) or ClockEvents(self._count, interval, self._windows(interval))
+            for interval in every_used
         }
 
     def note(
@@ -417,7 +417,7 @@ class Tallies:
         of_devices = None if faults is None else faults.of_devices()
         self._health.note(level, of_devices, conditions.fabric_share, now)
         # Drivers of other vendors report no such code.
-        seen = [Report(devices[self._reports[devices]], code) for devices, code in reports]
+        seen = [report._replace(devices=report.devices[self._reports[report.devices]]) for report in reports]
         gone = before.arrays["lost"] > 0 if before is not None and "lost" in before.arrays else None
         return self._xids.note(seen, gone, now, wall_seconds)
 
@@ -426,7 +426,7 @@ class Tallies:
     ) -> None:
         """Count what the workloads of a tick have done, at its end.
 
-        :param level, before: the true level of the devices, and that of a tick ago.
+        :param level, before: the true level of the devices, now and a tick ago.
         :param frozen: units whose series are frozen: what is counted on them is hidden until they are no more.
         """
         table = workloads.table
@@ -435,7 +435,7 @@ class Tallies:
         def of_pairs(name: str, absent: float, arrays: Mapping[str, Floats] = level.arrays) -> Floats:
             return arrays[name][devices] if name in arrays else np.full(len(devices), absent)
 
-        counted = {name: getattr(table, name) for name in OF_PROCESSES}
+        counted = {name: getattr(table, name) for name in PROCESS_QUANTITIES}
         hangs, is_lost = of_pairs("hung", 0.0) > 0, of_pairs("lost", 0.0) > 0
         busy = workloads.shares().of("usage_ratio") * of_pairs("work_clock_ratio", 1.0)
         table.worked_seconds = table.worked_seconds + np.where(hangs | is_lost, 0.0, busy * seconds)
@@ -452,7 +452,7 @@ class Tallies:
                 setattr(table, f"hidden_{name}", np.where(is_frozen, hidden + more, 0.0))
 
     def shown(self, levels: Levels, exporter_faults: Sequence[Fault] = (), past: Levels | None = None) -> Levels:
-        """Levels with the tallies, also those of lost devices.
+        """Levels with the tallies, also of lost devices.
 
         :param past: what was shown a tick ago, which frozen series keep.
         """
@@ -500,17 +500,17 @@ class Tallies:
 
         :param frozen: devices whose series are frozen.
         """
-        names = [each for each in self._tallies if each.base in (XIDS, XID_TIMES)]
+        names = [tally for tally in self._tallies if tally.base in (XIDS, XID_TIMES)]
         if not names:
             return {}
         owners = self._xids.devices
         arrays: dict[str, Floats] = {}
-        for each in names:
-            of_device = device.arrays[each.name][owners]
-            own = self._xids.last_times() if each.base == XID_TIMES else self._xids.counts(each.within_seconds)
-            own = _kept(own, each.name, frozen[owners], past, XID_LEVEL)
-            arrays[each.name] = np.where(np.isnan(of_device), of_device, own)
-        present = {each.name: device.present[each.name][owners] for each in names}
+        for tally in names:
+            of_device = device.arrays[tally.name][owners]
+            own = self._xids.last_times() if tally.base == XID_TIMES else self._xids.counts(tally.within_seconds)
+            own = _kept(own, tally.name, frozen[owners], past, XID_LEVEL)
+            arrays[tally.name] = np.where(np.isnan(of_device), of_device, own)
+        present = {name.name: device.present[name.name][owners] for name in names}
         if frozen.any():
             for name, has in present.items():
                 was_seen = np.zeros(len(owners), np.bool_)
@@ -528,13 +528,13 @@ class Tallies:
         self._use(tallies, roster, had)
         self._xids.move(moves, self._windows(0.0))
         self._health.move(moves)
-        for every, clocks in self._clocks.items():
-            clocks.move(moves, self._windows(every))
+        for interval, clocks in self._clocks.items():
+            clocks.move(moves, self._windows(interval))
         self._make_clocks()
 
 
 def _kept(values: Floats, name: str, frozen: Mask, past: Levels | None, level: str) -> Floats:
-    """The values, with those of a tick ago where they are frozen; new rows are at the end.
+    """The values, a tick old where they are frozen; new rows are at the end.
 
     :param frozen: which are, shape (N,).
     """

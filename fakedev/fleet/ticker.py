@@ -29,6 +29,9 @@ _MAX_BEHIND_SECONDS: Final = 10.0
 _SLICE_SECONDS: Final = 0.01
 #: Wall seconds after which a tick pauses; it goes on in the next turn of the reactor.
 _STEP_SECONDS: Final = 0.005
+#: Wall seconds of steps after which the end of a tick waits for the next turn of the reactor: a snapshot of the fleet,
+#: which a copy of the process writes, may begin there, and a fork takes some 10 ms.
+_STEPS_BEFORE_END_SECONDS: Final = 0.001
 #: Wall seconds between two reports of an advance.
 _REPORT_SECONDS: Final = 1.0
 #: Ticks of one advance: more is certainly a typing error.
@@ -127,7 +130,7 @@ class Ticker(Service):
             self._loop.stop()
         return self._loop_done
 
-    def trouble(self) -> str | None:
+    def unready_reason(self) -> str | None:
         """Why the simulation is not healthy: no tick for long, or the last one failed. None when it is healthy."""
         if not self.running:
             return "the clock is stopped"
@@ -328,7 +331,9 @@ class Ticker(Service):
             self._on_pause(True)
             return None
         self._has_steps = False
-        began, verdicts = self._clock.seconds(), self._verdicts
+        began = self._clock.seconds()
+        # Not kept: to free the verdicts on all workloads at once takes as long as several steps.
+        verdicts, self._verdicts = self._verdicts, None
         if verdicts is not None:
             try:
                 self.ticks += 1
@@ -344,7 +349,10 @@ class Ticker(Service):
         return verdicts is not None
 
     def _do_steps(self, most_seconds: float) -> bool:
-        """Do steps of the tick for so long; return whether all are done. A failure is logged; the clock continues."""
+        """Do steps of the tick for this time; return whether all are done, with time left for what follows them.
+
+        A failure is logged; the clock continues.
+        """
         began = self._clock.seconds()
         try:
             # A tick in which thousands of workloads end makes large lists, which each collection would look through.
@@ -358,8 +366,9 @@ class Ticker(Service):
         except Exception:
             self._steps = None
             self._note_failure()
-        self._tick_seconds += self._clock.seconds() - began
-        return self._steps is None
+        seconds = self._clock.seconds() - began
+        self._tick_seconds += seconds
+        return self._steps is None and seconds < _STEPS_BEFORE_END_SECONDS
 
     def _note_failure(self) -> None:
         self.failures += 1

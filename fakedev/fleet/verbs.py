@@ -156,7 +156,7 @@ _ACTIVITIES_AT_ONCE: Final = 100
 class BareWorkload(NamedTuple):
     """A workload as an object of the original program describes it.
 
-    :param arguments: those of the equivalent ``run`` request; missing fields are empty or 0.
+    :param arguments: of the equivalent ``run`` request; missing fields are empty or 0.
     :param notes: fields that were ignored, in words, for the log.
     """
 

@@ -1,15 +1,15 @@
 """The fleet in a Kubernetes cluster: nodes and pods come in; patches, ResourceSlices and Events go out.
 
-Start with `cluster.py`, the rules; `nodes.py`, `pod_records.py`, `node_ledger.py` (who has which device),
-`allocation.py`, `dra.py`, `health.py` and `node_status.py` are its parts. Modules of run-ai's fake-gpu-operator begin
-with `operator`; `cleaning.py` removes what fakedev wrote. Touch the outside: `follower.py` and `controller.py` (follow
-a cluster), `api_client.py`, `watch.py`, `lease.py`, `writer.py`, `owned_objects.py`, `node_port.py` and
-`operator_port.py` (reactor, sockets). Objects DeviceFault: `device_fault.py`, `fault_signs.py`,
-`fault_landing.py`; `fault_objects.py` follows them.
+Start with `cluster.py`, the rules. `devices/` says who has which device, `nodes/` what a node offers and shows,
+`workloads/` what the fleet runs for pods, `domains/` which nodes objects ComputeDomain have, `faults/` what objects
+DeviceFault ask for, `runai/` how run-ai's fake-gpu-operator says it. Touch the outside: `client/` (the API server),
+`follower.py` and `controller.py` (follow a cluster), `writer.py` and `owned_objects.py` (what is written), and
+`cleaning.py`, which removes that.
 """
 
 #: The modules that touch the reactor, sockets, clocks, disks or the process; all others are pure.
 OUTSIDE = (
-    "api_client", "cleaning", "controller", "fault_objects", "follower", "lease", "node_port", "operator_port",
-    "owned_objects", "part", "watch", "writer",
+    *("cleaning", "controller", "follower", "owned_objects", "part", "writer"),
+    *("client/api_client", "client/lease", "client/watch", "domains/domain_objects", "faults/fault_objects"),
+    *("nodes/node_port", "runai/operator_port"),
 )

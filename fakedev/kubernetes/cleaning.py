@@ -14,16 +14,15 @@ from twisted.python.failure import Failure
 
 from fakedev.base.console import write_text
 from fakedev.fleet.spec.offers import KubernetesSettings
-from fakedev.kubernetes.api_client import ApiClient
-from fakedev.kubernetes.api_paths import Target, node_path, pod_path
-from fakedev.kubernetes.device_fault import FAULTS_PATH, proof_rows, table
-from fakedev.kubernetes.dra import MADE_BY
-from fakedev.kubernetes.node_status import NodePatches, clean_patches
-from fakedev.kubernetes.nodes import slim_node
+from fakedev.kubernetes.client.api_client import ApiClient
+from fakedev.kubernetes.client.api_paths import Target, node_path, pod_path
+from fakedev.kubernetes.client.watch import list_all
+from fakedev.kubernetes.devices.resource_slices import MADE_BY
+from fakedev.kubernetes.faults.device_fault import FAULTS_PATH, proof_rows, table
+from fakedev.kubernetes.nodes.node_status import NodePatches, clean_patches, slim_node
 from fakedev.kubernetes.owned_objects import SLICES_PATH
 from fakedev.kubernetes.part import make_client
 from fakedev.kubernetes.pods import DEVICES, Pod, read_pod
-from fakedev.kubernetes.watch import list_all
 from fakedev.runtime.http_client import NO_ANSWER, ApiError
 from fakedev.runtime.listening import CannotStart
 from fakedev.runtime.reactor import program_reactor
@@ -70,7 +69,7 @@ class Cleaning:
             (Target("coordination.k8s.io", "v1", "leases", namespace).path, "Lease", {}, _name_of_lease),
         ):
             await self._attempt(f"{kind}s", self._delete_all(path, kind, selector, chosen))
-        self.problems += self._client.troubles.texts
+        self.problems += self._client.open_problems.texts
 
     async def _attempt(self, what: str, work: Coroutine[Any, Any, None]) -> None:
         """Do a part of the work; what the server refuses of it is noted, so that the others are done."""

@@ -14,16 +14,17 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
+from fakedev.fleet.events import Where
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.offers import KubernetesSettings
 from fakedev.fleet.spec.workload_fields import fields_of_workload
-from fakedev.kubernetes.health import NodeHealth
-from fakedev.kubernetes.node_status import NodePatches, Report, of_node, reports_of_health
-from fakedev.kubernetes.nodes import ClusterNode, NodeTable
-from fakedev.kubernetes.offered_devices import NodeDevices
-from fakedev.kubernetes.pod_record import PodRecord
-from fakedev.kubernetes.pod_records import PodTable
+from fakedev.kubernetes.devices.health import NodeHealth
+from fakedev.kubernetes.devices.offered_devices import NodeDevices
+from fakedev.kubernetes.nodes.node_status import NodePatches, Report, of_node, reports_of_health
+from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode, NodeTable
 from fakedev.kubernetes.pods import Pod, read_pod
+from fakedev.kubernetes.workloads.pod_record import PodRecord
+from fakedev.kubernetes.workloads.pod_records import PodTable
 
 #: Nodes that are compared at once with what is wanted: 0.2 ms each.
 _MAX_COMPARED: Final = 25
@@ -107,7 +108,7 @@ class Cluster:
     # -- what follows -----------------------------------------------------------------------------
 
     def take_joined(self, most: int | None = None) -> list[str]:
-        """The nodes that are new, or have other devices, at most so many; their pods have their devices then."""
+        """Up to ``most`` new or changed nodes; their pods are placed first."""
         taken = list(islice(self.nodes.renewed, most))
         for name in taken:
             del self.nodes.renewed[name]
@@ -119,7 +120,7 @@ class Cluster:
         return taken
 
     def take_patches(self, most: int) -> list[tuple[str, NodePatches]]:
-        """The patches of at most so many nodes of the API.
+        """The patches of at most ``most`` nodes of the API.
 
         At most :data:`_MAX_COMPARED` nodes that have changed are compared; :attr:`has_more_nodes` says whether others
         wait.
@@ -155,9 +156,12 @@ class Cluster:
         """The nodes whose view has changed, for their fakedev-node."""
         return _taken(self.nodes.viewed)
 
-    def take_slices(self) -> list[tuple[str, list[dict[str, Any]] | None]]:
-        """The nodes whose ResourceSlices may have changed, each with those that are wanted; None: they stay."""
-        found = [(name, self.nodes.get(name)) for name in _taken(self.nodes.sliced)]
+    def take_slices(self, most: int) -> list[tuple[str, list[dict[str, Any]] | None]]:
+        """Some nodes whose ResourceSlices may have changed, each with those that are wanted; None: they stay."""
+        names = list(islice(self.nodes.sliced, most))
+        for name in names:
+            del self.nodes.sliced[name]
+        found = [(name, self.nodes.get(name)) for name in names]
         return [(name, node.slices() if node is not None else []) for name, node in found]
 
     @property
@@ -167,7 +171,18 @@ class Cluster:
         of_nodes = nodes.changed, nodes.left, nodes.viewed, nodes.sliced, nodes.renewed
         return any((pods.changed, pods.evictions, pods.has_records, self._reports, *of_nodes))
 
+    def divide_boards(self, is_there: Callable[[str, Where], bool]) -> Iterator[None]:
+        """Go on with nodes whose boards must be divided, one in each step; for after a tick.
+
+        :param is_there: whether the fleet has a node in a pool, with boards divided like this.
+        """
+        if not self.pods.is_waiting:
+            yield from self.nodes.divide(is_there)
+            self._report_problems()
+
     def _report_problems(self) -> None:
+        for node, text in self.nodes.take_mig_problems():
+            self._report_node(node, "MigConfigFailed", text)
         for name, uid, text in self.nodes.take_new_problems():
             self._reports.append(of_node(name, uid, "NotSimulated", text))
 
@@ -284,7 +299,7 @@ def plan_lines(planned: Mapping[str, Any]) -> Iterator[str]:
 
 def _leaves(value: object, path: str) -> Iterator[str]:
     if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _leaves(each, f"{path}.{key}" if path else str(key))
+        for key, child in value.items():
+            yield from _leaves(child, f"{path}.{key}" if path else str(key))
     else:
         yield f"{path}: {'removed' if value is None else value}"

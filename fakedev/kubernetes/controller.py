@@ -7,6 +7,7 @@ file with the health of devices is kept with the state of the fleet, for the nex
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import is_
 from typing import Any, Final
@@ -18,14 +19,14 @@ from twisted.logger import Logger
 
 from fakedev.base.errors import Refused
 from fakedev.fleet.entities.roster import Roster
-from fakedev.fleet.events import ChangeNodes, PreparedFleet, prepare
+from fakedev.fleet.events import ChangeNodes, Where, nodes_of_clusters, prepare
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import WorkloadHub
+from fakedev.fleet.spec.fleet_spec import Layout
 from fakedev.fleet.state_folder import CLUSTER_HEALTH, CannotGoOn, StateFolder
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.kubernetes.cluster import Cluster
-from fakedev.kubernetes.fault_objects import FaultObjects, KeptFaults
-from fakedev.kubernetes.health import (
+from fakedev.kubernetes.devices.health import (
     HealthWatch,
     KnownHealth,
     NoHealth,
@@ -34,11 +35,13 @@ from fakedev.kubernetes.health import (
     read_faults,
     read_health,
 )
-from fakedev.kubernetes.node_ledger import ContainerIds
-from fakedev.kubernetes.node_port import ClusterNodes
+from fakedev.kubernetes.devices.node_ledger import ContainerIds
+from fakedev.kubernetes.domains.domain_objects import DomainObjects
+from fakedev.kubernetes.faults.fault_objects import FaultObjects, KeptFaults
+from fakedev.kubernetes.nodes.node_port import ClusterNodes
 from fakedev.kubernetes.owned_objects import ConfigMapWriter, SliceWriter
-from fakedev.kubernetes.pod_record import PodKey, WorkKey
-from fakedev.kubernetes.pod_records import WorkChange
+from fakedev.kubernetes.workloads.pod_record import PodKey, WorkKey
+from fakedev.kubernetes.workloads.pod_records import WorkChange
 from fakedev.kubernetes.writer import ClusterWriter, Retries
 from fakedev.runtime.reactor import IReactor
 from fakedev.runtime.threads import call_in_thread
@@ -65,12 +68,12 @@ class PodWork:
 
         :returns: what the fleet refused, with the reason.
         """
-        goes_on = {each.key for each in changes if each.spec is not None}
+        goes_on = {change.key for change in changes if change.spec is not None}
         for has_new_work, reason in ((True, _CHANGES), (False, _IS_OVER)):
             stopped = [
-                self._ids.pop(each.key)
-                for each in changes
-                if each.spec is None and each.key in self._ids and (each.key in goes_on) == has_new_work
+                self._ids.pop(change.key)
+                for change in changes
+                if change.spec is None and change.key in self._ids and (change.key in goes_on) == has_new_work
             ]
             if stopped:
                 self._hub.end(stopped, reason)
@@ -106,7 +109,7 @@ class FleetNodes:
     def __init__(self, fleet: Fleet, reactor: IReactor) -> None:
         self._fleet = fleet
         self._reactor = reactor
-        self._wanted: Mapping[str, str] | None = None
+        self._wanted: Mapping[str, Where] | None = None
         self._preparing: Deferred[None] | None = None
         #: The wanted nodes and the fleet that were compared last: to compare all nodes takes some milliseconds.
         self._compared: tuple[object, object] = None, None
@@ -115,11 +118,11 @@ class FleetNodes:
         self._is_stopped = False
         self.problem = ""
 
-    def want(self, nodes: Mapping[str, str]) -> None:
+    def want(self, nodes: Mapping[str, Where]) -> None:
         """From now on these are the cluster's nodes.
 
-        :param nodes: the name of the pool of each; the pools exist and have the nodes of the cluster. The same object
-            as last time is not compared again.
+        :param nodes: the name of the pool of each, and how its boards are divided; the pools exist and have the nodes
+            of the cluster. The same object as last time is not compared again.
         """
         self._wanted = nodes
         self._change()
@@ -141,37 +144,43 @@ class FleetNodes:
         if all(map(is_, compared, self._compared)):
             return
         self._compared = compared
-        present = {
-            node.name: pool.name for pool in self._fleet.spec.pools if pool.has_cluster_nodes for node in pool.nodes
-        }
-        left = tuple(sorted(name for name, pool in present.items() if self._wanted.get(name) != pool))
-        joined = tuple(sorted(pair for pair in self._wanted.items() if present.get(pair[0]) != pair[1]))
+        present = nodes_of_clusters(self._fleet.spec)
+        left = tuple(sorted(name for name, where in present.items() if self._wanted.get(name) != where))
+        joined = sorted(name for name, where in self._wanted.items() if present.get(name) != where)
         if not joined and not left:
             return
+        layouts: dict[Layout, list[str]] = {}
+        for name in joined:
+            layouts.setdefault(self._wanted[name][1], []).append(name)
+        layouts.pop((), None)
+        change = ChangeNodes(
+            tuple((name, self._wanted[name][0]) for name in joined),
+            left,
+            layouts=tuple((layout, tuple(names)) for layout, names in layouts.items()),
+        )
         base = self._fleet.compiled
         if max(base.roster.device_count, 8 * len(self._wanted)) < _MANY_DEVICES:
-            self._apply(joined, left, None)
+            self._apply(change)
             return
-        prepared = call_in_thread(self._reactor, lambda: prepare(base, ChangeNodes(joined, left)))
+        prepared = call_in_thread(self._reactor, lambda: prepare(base, change))
         self._preparing = prepared.addCallbacks(
-            lambda done: self._apply(joined, left, done), lambda failure: self._failed(failure.value)
+            lambda done: self._apply(replace(change, prepared=done)), lambda failure: self._failed(failure.value)
         )
 
-    def _apply(
-        self, joined: tuple[tuple[str, str], ...], left: tuple[str, ...], prepared: PreparedFleet | None
-    ) -> None:  # fmt: skip
+    def _apply(self, change: ChangeNodes) -> None:
         self._preparing = None
         if self._is_stopped:
             return
         try:
             base = self._fleet.compiled
-            self._fleet.apply(ChangeNodes(joined, left, prepared))
+            self._fleet.apply(change)
         except Refused as refused:
             self._failed(refused)
             return
         self._awaited, self.problem = base, ""
-        for names, what in (([name for name, _ in joined], "joined"), (left, "left")):
-            if names:
+        joined, left = {name for name, _ in change.joined}, {*change.left}
+        for found, what in ((joined - left, "joined"), (left - joined, "left"), (joined & left, "changed in")):
+            if names := sorted(found):
                 self.log.info("nodes {what} the fleet: {names}", what=what, names=_some(names))
 
     def _failed(self, reason: BaseException) -> None:
@@ -277,6 +286,7 @@ class Controller:
         slices: SliceWriter | None = None,
         config_maps: ConfigMapWriter | None = None,
         faults: FaultObjects | None = None,
+        domains: DomainObjects | None = None,
     ) -> None:
         """Connect it with its parts, which call it; to be done once.
 
@@ -284,11 +294,13 @@ class Controller:
         :param slices: None: devices are not offered by ResourceSlices.
         :param config_maps: None: the ConfigMaps of fake-gpu-operator are not wanted.
         :param faults: None: objects DeviceFault are not followed.
+        :param domains: None: objects ComputeDomain are not followed.
         """
         self.writer, self.work, self.nodes, self.service = writer, work, nodes, service
         self._slices = slices
         self._config_maps = config_maps
         self._faults = faults
+        self._domains = domains
         if faults is not None:
             writer.events.taken = faults.event_taken
 
@@ -307,10 +319,21 @@ class Controller:
             self.cluster.use(self._fleet.spec)
         for name, health in self._health.observe(self._fleet).items():
             self.cluster.health_changed(name, health)
-        if self._faults is not None and self._has_nodes and not self._is_paused and not self.inbox:
-            self._faults.ticked()
+        if self._has_nodes and not self._is_paused and not self.inbox:
+            for objects in (self._faults, self._domains):
+                if objects is not None:
+                    objects.ticked()
         self._keep_health()
+        gone = [name for name in self.cluster.nodes.replaced if self._fleet.roster.node(name) is None]
+        if gone:
+            self.cluster.nodes.join_again(gone)
+            for name in gone:  # it may have been looked at while the fleet had the old one
+                self.cluster.health_changed(name, self._health.of(name))
+            self.changed()
         self.nodes.ticked()
+        if self.cluster.nodes.dividing and not self._is_paused and not self.inbox:
+            self.inbox.put_list(self.cluster.divide_boards(self._is_there))
+            self.changed()
         self.writer.ticked()
         if self._config_maps is not None and not self._is_paused:
             self._config_maps.ticked()
@@ -340,6 +363,11 @@ class Controller:
         if self._turn is None and not self._is_stopped:
             self._turn = self._clock.callLater(0, self._take_turn)
 
+    def slices_again(self, node: str) -> None:
+        """The ResourceSlices of a node are needed once more."""
+        self.cluster.nodes.sliced[node] = None
+        self.changed()
+
     def pause(self) -> None:
         """Write nothing to the cluster until :meth:`resume`: another fakedev may do so now."""
         self._is_paused = True
@@ -356,7 +384,7 @@ class Controller:
         self._is_stopped = True
         self.nodes.stop()
         self.writer.stop()
-        for writer in (self._slices, self._config_maps, self._faults):
+        for writer in (self._slices, self._config_maps, self._faults, self._domains):
             if writer is not None:
                 writer.stop()
         self._retries.stop()
@@ -405,15 +433,17 @@ class Controller:
 
     def _write_slices(self, writer: SliceWriter | None) -> None:
         if writer is not None:
-            for name, slices in self.cluster.take_slices():
+            for name, slices in self.cluster.take_slices(writer.room):
                 if slices is None:
                     writer.leave(name)
                 else:
                     writer.want(name, slices)
+            if self.cluster.nodes.sliced and writer.room:
+                self.changed()
 
-    def _is_there(self, node: str, pool: str) -> bool:
+    def _is_there(self, node: str, where: Where) -> bool:
         found = self._fleet.roster.node(node)
-        return found is not None and found.pool.name == pool
+        return found is not None and (found.pool.name, found.pool.layout) == where
 
     def _try_later(self, pod: PodKey, seconds: float) -> None:
         self._retries.later(pod, seconds, self._try_again, pod)

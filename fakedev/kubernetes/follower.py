@@ -14,16 +14,18 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
-from fakedev.kubernetes.api_client import ApiClient
+from fakedev.kubernetes.client.api_client import ApiClient
+from fakedev.kubernetes.client.lease import LATE_SECONDS, Lease
+from fakedev.kubernetes.client.watch import IWatchHandler, Watch
 from fakedev.kubernetes.controller import Controller
-from fakedev.kubernetes.device_fault import FAULTS_PATH, read_device_fault
-from fakedev.kubernetes.dra import read_claim
-from fakedev.kubernetes.fault_objects import FaultObjects
-from fakedev.kubernetes.lease import LATE_SECONDS, Lease
-from fakedev.kubernetes.nodes import slim_node
+from fakedev.kubernetes.devices.dra import read_claim
+from fakedev.kubernetes.domains.compute_domain import DOMAINS_PATH, read_compute_domain
+from fakedev.kubernetes.domains.domain_objects import DomainObjects
+from fakedev.kubernetes.faults.device_fault import FAULTS_PATH, read_device_fault
+from fakedev.kubernetes.faults.fault_objects import FaultObjects
+from fakedev.kubernetes.nodes.node_status import slim_node
 from fakedev.kubernetes.owned_objects import CLAIMS_PATH, SLICES_PATH, SliceWriter, our_slice
 from fakedev.kubernetes.pods import Pod, read_pod
-from fakedev.kubernetes.watch import IWatchHandler, Watch
 
 
 @implementer(IWatchHandler)
@@ -72,6 +74,7 @@ class ClusterFollower(Service):
     :param make_lease: makes the lease from its callbacks ``acquired``, ``lost`` and ``waiting``.
     :param slices: None: devices are not offered by ResourceSlices.
     :param faults: None: objects DeviceFault are not followed.
+    :param domains: None: objects ComputeDomain are not followed.
     """
 
     def __init__(
@@ -81,11 +84,13 @@ class ClusterFollower(Service):
         make_lease: Callable[..., Lease],
         slices: SliceWriter | None = None,
         faults: FaultObjects | None = None,
+        domains: DomainObjects | None = None,
     ) -> None:
         self.client = client
         self.controller = controller
         self._slices = slices
         self._faults = faults
+        self._domains = domains
         self._watches: list[Watch] = []
         self._lease = make_lease(acquired=self._acquired, lost=self._lost, waiting=self._waits)
         self._reason = "the lease is not held yet"
@@ -103,18 +108,18 @@ class ClusterFollower(Service):
         stopped: Deferred[Any] = self._lease.stop().addBoth(lambda _: self.client.stop())
         return stopped
 
-    def trouble(self) -> str | None:
+    def unready_reason(self) -> str | None:
         """Why fakedev does not follow the cluster now; None when it does."""
-        if self.client.troubles.texts:
-            return self.client.troubles.texts[0]  # they say more on why there is no lease
+        if self.client.open_problems.texts:
+            return self.client.open_problems.texts[0]  # they say more on why there is no lease
         if self._reason:
             return self._reason
         if self._lease.is_late:
             return f"the API server has not answered for {LATE_SECONDS:g} s"
         missing = [watch.path for watch in self._watches if not watch.is_current]
-        if missing == [FAULTS_PATH]:
-            return f"the server does not list {FAULTS_PATH}: apply etc/kubernetes/components/device-faults, or leave " \
-                "device-faults: out"
+        for path, key in ((FAULTS_PATH, "device-faults"), (DOMAINS_PATH, "compute-domains")):
+            if missing == [path]:
+                return f"the server does not list {path}: apply etc/kubernetes/components/{key}, or leave {key}: out"
         if missing or not self._watches:
             return "the nodes and pods of the cluster are not known yet"
         return self.controller.nodes.problem or None
@@ -137,10 +142,16 @@ class ClusterFollower(Service):
             controller, controller.list_nodes, cluster.node_changed,
             lambda item: cluster.node_deleted(item["metadata"]["name"]),
         )  # fmt: skip
-        yield Watch(client, "/api/v1/nodes", nodes, read=slim_node)
+        has = cluster.nodes.has  # what concerns nodes of other shards is dropped first: most of all objects
+        yield Watch(
+            client, "/api/v1/nodes", nodes, read=lambda item: slim_node(item) if has(item["metadata"]["name"]) else None
+        )
         bound = {"fieldSelector": "spec.nodeName!="}
         handler = ClusterWatcher(controller, pods.list_pods, pods.put, lambda pod: pods.remove(pod.namespace, pod.name))
-        yield Watch(client, "/api/v1/pods", handler, query=bound, read=pod_with_devices)
+        yield Watch(
+            client, "/api/v1/pods", handler, query=bound,
+            read=lambda item: pod_with_devices(item) if has(item["spec"].get("nodeName", "")) else None,
+        )  # fmt: skip
         if self._slices is not None:
             claims = ClusterWatcher(
                 controller, pods.list_claims, pods.put_claim,
@@ -150,14 +161,17 @@ class ClusterFollower(Service):
             yield Watch(client, SLICES_PATH, self._slices, read=our_slice)
         if self._faults is not None:
             yield Watch(client, FAULTS_PATH, self._faults, read=read_device_fault)
+        if self._domains is not None:
+            yield Watch(client, DOMAINS_PATH, self._domains, read=read_compute_domain)
 
     def _lost(self, reason: str) -> None:
         self._reason = reason
         self.controller.pause()
         if self._slices is not None:
             self._slices.lost(reason)
-        if self._faults is not None:
-            self._faults.pause()
+        for objects in (self._faults, self._domains):
+            if objects is not None:
+                objects.pause()
         self.client.cancel_changes()
         for watch in self._watches:
             watch.stop()

@@ -12,12 +12,12 @@ from twisted.internet.defer import CancelledError
 from zope.interface import implementer
 
 from fakedev.fleet.fleet import Fleet
-from fakedev.kubernetes.api_client import ApiClient
-from fakedev.kubernetes.api_paths import Target, slice_path
-from fakedev.kubernetes.dra import SliceChanges, changes, is_ours
-from fakedev.kubernetes.operator import config_map_name, topology_config_map
-from fakedev.kubernetes.operator_port import OperatorTopology
-from fakedev.kubernetes.watch import IWatchHandler
+from fakedev.kubernetes.client.api_client import ApiClient
+from fakedev.kubernetes.client.api_paths import Target, slice_path
+from fakedev.kubernetes.client.watch import IWatchHandler
+from fakedev.kubernetes.devices.resource_slices import SliceChanges, changes, is_ours, is_slim, slim_slice
+from fakedev.kubernetes.runai.operator import config_map_name, topology_config_map
+from fakedev.kubernetes.runai.operator_port import OperatorTopology
 from fakedev.kubernetes.writer import AGAIN_SECONDS, MOST_CONFLICTS, Writer
 from fakedev.runtime.clock import no_op
 from fakedev.runtime.http_client import ApiError
@@ -29,24 +29,33 @@ Item = Mapping[str, Any]
 
 def our_slice(item: Item) -> Item | None:
     """What is kept of a slice's object; None when another driver made it."""
-    return item if is_ours(item) else None
+    return slim_slice(item) if is_ours(item) else None
 
 
 @implementer(IWatchHandler)
 class SliceWriter(Writer):
     """Brings our ResourceSlices to the wanted ones: one request after the other for each node.
 
-    It is the handler of the watch of slices.
+    It is the handler of the watch of slices. Of slices that are as wanted only digests are kept.
+
+    :param ask: called with a node whose wanted slices are needed once more.
+    :param changed: called when there is room for further nodes.
     """
 
     activity = "writing ResourceSlices"
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: ApiClient, ask: Callable[[str], None], changed: Callable[[], None]) -> None:
         super().__init__(client)
+        self._ask, self._changed = ask, changed
         self._present: dict[str, dict[str, Item]] = {}
         self._wanted: dict[str, Sequence[Item]] = {}
         self._busy: set[str] = set()
         self._is_listed = False
+
+    @property
+    def room(self) -> int:
+        """How many more nodes can be taken now: the slices of a node need much memory until they are written."""
+        return max(_MOST_AT_ONCE - len(self._busy), 0)
 
     def want(self, node: str, slices: Sequence[Item]) -> None:
         self._wanted[node] = slices
@@ -82,7 +91,7 @@ class SliceWriter(Writer):
 
     def _note(self, item: Item) -> None:
         node, name = item["spec"].get("nodeName", ""), item["metadata"]["name"]
-        self._present.setdefault(node, {})[name] = item
+        self._present.setdefault(node, {})[name] = slim_slice(item)
 
     # -- writing ----------------------------------------------------------------------------------
 
@@ -93,28 +102,38 @@ class SliceWriter(Writer):
         if not wanted and not present:
             del self._wanted[node]  # a node that is no longer simulated
             return
-        if changes(wanted, present):
+        if needed := self._needed(node):
             self._busy.add(node)
-            self._run(self._change(node))
+            self._run(self._change(node, needed))
 
-    async def _change(self, node: str) -> None:
-        conflicts = 0
+    def _needed(self, node: str) -> SliceChanges:
+        """What must be sent of a node now."""
+        wanted = self._wanted[node]
+        found = changes(wanted, list(self._present.get(node, {}).values()))
+        if not found:
+            self._wanted[node] = [slim_slice(each) for each in wanted]
+        elif any(map(is_slim, wanted)):
+            self._ask(node)
+            return SliceChanges()
+        return found
+
+    async def _change(self, node: str, needed: SliceChanges) -> None:
         try:
-            while conflicts < MOST_CONFLICTS and node in self._wanted:
-                needed = changes(self._wanted[node], list(self._present.get(node, {}).values()))
-                if not needed:
-                    return
+            for _ in range(MOST_CONFLICTS):
                 try:
                     await self._send(node, needed)
                 except ApiError as error:
                     if error.code not in (404, 409):
                         raise
-                    conflicts += 1
                     await self._read_again(node)
+                if node not in self._wanted or not (needed := self._needed(node)):
+                    return
+            self.log.error(_NOT_KEPT, node=node)
         except ApiError as error:
             self.log.error("the ResourceSlices of {node}: {reason}", node=node, reason=str(error))
         finally:
             self._busy.discard(node)
+            self._changed()
         self.retries.later(node, AGAIN_SECONDS, self._write, node)
 
     async def _send(self, node: str, needed: SliceChanges) -> None:
@@ -142,10 +161,16 @@ class SliceWriter(Writer):
                     raise
                 continue
             if is_ours(item):
-                found[name] = item
+                found[name] = slim_slice(item)
         self._present[node] = found
 
 
+_NOT_KEPT: Final = (
+    "the API server does not keep the ResourceSlices of {node} as they were sent: does it have the features that they "
+    "need, as Kubernetes 1.36 has?"
+)
+#: Nodes whose slices are written at a time.
+_MOST_AT_ONCE: Final = 16
 #: Nodes that are compared in one tick, and ConfigMaps that are written at a time.
 _NODES_AT_ONCE: Final = 20
 _MOST_WRITING: Final = 8
@@ -168,7 +193,7 @@ class ConfigMapWriter(Writer):
         self._uid_of = uid_of
         #: The versions of the topology and of each node's labels that were compared last, and the node's UID then.
         self._compared: dict[str, tuple[int, int, str]] = {}
-        #: What is in the cluster, as far as known; and what is to be there, None: nothing.
+        #: What is in the cluster, as far as known; and what should be there, None: nothing.
         self._present: dict[str, Item] = {}
         self._wanted: dict[str, Item | None] = {}
         self._writing: set[str] = set()

@@ -18,17 +18,18 @@ from fakedev.fleet.hub import WorkloadHub
 from fakedev.fleet.spec.limits import Shard
 from fakedev.fleet.spec.offers import KubernetesSettings, Resources
 from fakedev.fleet.state_folder import CannotGoOn, StateFolder
-from fakedev.kubernetes.api_client import ApiClient
+from fakedev.kubernetes.client.api_client import ApiClient
+from fakedev.kubernetes.client.lease import Lease
 from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.controller import Controller, FleetNodes, HealthFile, PodWork
-from fakedev.kubernetes.fault_landing import NvmlValues
-from fakedev.kubernetes.fault_objects import FaultObjects, KeptFaults
+from fakedev.kubernetes.devices.health import HealthWatch
+from fakedev.kubernetes.domains.domain_objects import DomainObjects
+from fakedev.kubernetes.faults.fault_landing import NvmlValues
+from fakedev.kubernetes.faults.fault_objects import FaultObjects, KeptFaults
 from fakedev.kubernetes.follower import ClusterFollower, cluster_metrics
-from fakedev.kubernetes.health import HealthWatch
-from fakedev.kubernetes.lease import Lease
-from fakedev.kubernetes.node_port import ClusterNodes, NodePortFactory, NodeSlots
-from fakedev.kubernetes.operator_port import OperatorTopology
+from fakedev.kubernetes.nodes.node_port import ClusterNodes, NodePortFactory, NodeSlots
 from fakedev.kubernetes.owned_objects import ConfigMapWriter, SliceWriter
+from fakedev.kubernetes.runai.operator_port import OperatorTopology
 from fakedev.kubernetes.settings import Kubernetes, api_server
 from fakedev.kubernetes.writer import ClusterWriter
 from fakedev.runtime.clock import no_op
@@ -83,8 +84,9 @@ class KubernetesPart(Part):
         faults = FaultObjects(client, cluster, fleet, pages, shard.number, nvml, settings.resources, kept)
         self._controller = controller = Controller(cluster, fleet, health, reactor, file)
         nodes = ClusterNodes(cluster, controller.changed, controller.plugin_restarted, NodeSlots(fleet))
+        domains = DomainObjects(client, cluster, fleet) if settings.compute_domains else None
         uses_dra = settings.resources is not Resources.DEVICE_PLUGIN
-        slices = SliceWriter(client) if uses_dra else None
+        slices = SliceWriter(client, controller.slices_again, controller.changed) if uses_dra else None
         controller.connect(
             ClusterWriter(client, cluster, controller.changed),
             PodWork(hub, controller.work_ended),
@@ -93,11 +95,12 @@ class KubernetesPart(Part):
             slices,
             ConfigMapWriter(client, topology, fleet, cluster.node_uid) if settings.is_compatible else None,
             faults if settings.device_faults else None,
+            domains,
         )
         self._follower = ClusterFollower(
             client, controller,
             partial(Lease, client, shard=shard.number, shards=shard.count, holder=_holder(state)), slices,
-            faults if settings.device_faults else None,
+            faults if settings.device_faults else None, domains,
         )
         super().__init__("kubernetes", [self._follower])
         self._reactor = reactor
@@ -115,8 +118,8 @@ class KubernetesPart(Part):
     def metrics(self) -> Mapping[str, Group]:
         return {"kubernetes": partial(cluster_metrics, self._follower, self._reactor)}
 
-    def trouble(self) -> str | None:
-        return self._follower.trouble()
+    def unready_reason(self) -> str | None:
+        return self._follower.unready_reason()
 
     def ticked(self) -> None:
         self._controller.ticked()

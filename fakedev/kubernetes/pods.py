@@ -98,8 +98,8 @@ def read_pod(item: Mapping[str, Any]) -> Pod:
     metadata, spec, status = item.get("metadata", {}), item.get("spec", {}), item.get("status", {})
     mapped = _mapped(status)
     annotations = metadata.get("annotations") or {}
-    containers = [_container(each, mapped, is_init=True) for each in spec.get("initContainers") or ()]
-    containers += [_container(each, mapped, is_init=False) for each in spec.get("containers") or ()]
+    containers = [_container(container, mapped, is_init=True) for container in spec.get("initContainers") or ()]
+    containers += [_container(container, mapped, is_init=False) for container in spec.get("containers") or ()]
     return Pod(
         namespace=metadata.get("namespace", "default"),
         name=metadata.get("name", ""),
@@ -127,7 +127,7 @@ def _container(item: Mapping[str, Any], mapped: Mapping[str, Mapping[str, str]],
     limits = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
     counts = dict(map(_counted, limits.items()))
     wants = {each: count for each, count in counts.items() if "/" in each and count > 0 and each not in of_claim}
-    uses = [ClaimUse(each["name"], each.get("request") or "") for each in resources.get("claims") or ()]
+    uses = [ClaimUse(resource["name"], resource.get("request") or "") for resource in resources.get("claims") or ()]
     uses += [ClaimUse(EXTENDED, request) for request in of_claim.values()]
     return Container(name, kind, wants, tuple(uses))
 
@@ -149,7 +149,7 @@ def _counted(limit: tuple[str, Any]) -> tuple[str, int]:
 
 def _claims(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, str]:
     """A claim is named, or made from a template, and then the status has its name."""
-    names = {each["name"]: each.get("resourceClaimName") or "" for each in spec.get("resourceClaims") or ()}
+    names = {claim["name"]: claim.get("resourceClaimName") or "" for claim in spec.get("resourceClaims") or ()}
     for made in status.get("resourceClaimStatuses") or ():
         names[made["name"]] = made.get("resourceClaimName") or names.get(made["name"], "")
     extended = status.get("extendedResourceClaimStatus") or {}
@@ -238,17 +238,17 @@ def _checked(value: Any, form: Any, path: str) -> Any:
     if isinstance(form, list):
         if not isinstance(value, list):
             raise FieldError(path, "must be a list")
-        items = [_checked(each, form[0], f"{path}[{place}]") for place, each in enumerate(value)]
-        for place, each in enumerate(items):
-            if "name" in form[0] and "name" not in each:
+        items = [_checked(item, form[0], f"{path}[{place}]") for place, item in enumerate(value)]
+        for place, item in enumerate(items):
+            if "name" in form[0] and "name" not in item:
                 raise FieldError(f"{path}[{place}].name", "missing")
         return items
     if not isinstance(value, dict):
         raise FieldError(path or "it", "must be an object")
     found = {}
-    for name, each in value.items():
+    for name, item in value.items():
         of_name = form.form if isinstance(form, _Every) else form.get(name)
-        if each is not None:
+        if item is not None:
             where = f"{path}.{name[:100]}" if path else name[:100]
-            found[name] = each if of_name is None else _checked(each, of_name, where)
+            found[name] = item if of_name is None else _checked(item, of_name, where)
     return found

@@ -20,13 +20,13 @@ from urllib.parse import urlsplit
 from fakedev.base.errors import did_you_mean
 from fakedev.base.names import node_label
 from fakedev.fleet.settings.loaded import LoadedPool
-from fakedev.fleet.spec.offers import NODE_LABEL, KubernetesSettings
+from fakedev.fleet.spec.offers import NODE_LABEL, KubernetesSettings, MigEntry, Resources
 from fakedev.runtime.tls_settings import SERVICE_ACCOUNT_FOLDER, ApiServer
 from fakedev.schema.files import Files, Unreadable, absolute, read_file
 from fakedev.schema.places import ConfigurationError, Listing, Node, Place, Problem, Report, Scalar, Table
 from fakedev.schema.reader import read_document
 from fakedev.schema.sections import Key, Section, Values
-from fakedev.schema.types import Choice, ListOf, Text, keys_from
+from fakedev.schema.types import Boolean, Choice, Integer, ListOf, MapOf, OneOf, Text, keys_from
 from fakedev.web.settings import LINE_LISTEN, LineListen, PortLimits, ReadListen
 
 #: Gives the text of a file, or raises Unreadable.
@@ -143,7 +143,7 @@ class _Reader:
         ] or [Table(Place(next(iter(self._folders))), ())]
         place = tops[0].place
         if not context:
-            top = next((each for each in tops if self._text(each, "current-context")), None)
+            top = next((top for top in tops if self._text(top, "current-context")), None)
             if top is None:
                 self._fail(place, "has no current-context: give one, or name a context (--context NAME)")
             context, place = self._text(top, "current-context"), _place_of(top, "current-context")
@@ -352,12 +352,41 @@ PODS = Section(
     doc="The pods on simulated nodes.",
 )
 
+MIG_ENTRY = Section(
+    "kubernetes.mig-configs",
+    (
+        Key(
+            "devices",
+            OneOf((ListOf(Integer(0, 63), words="list of indices"), Choice(("all",)))),
+            "The boards, by index.",
+            required=True,
+        ),
+        Key("mig-enabled", Boolean(), "Whether they are in MIG mode.", required=True),
+        Key("mig-devices", MapOf(Integer(0, 64), words="mapping of profiles to counts"), "Instances.", default={}),
+        Key(
+            "device-filter",
+            OneOf((ListOf(Text()), Text())),
+            "Only boards with this PCI identity, as 0x233010DE.",
+            default=(),
+        ),
+    ),
+    doc="What one entry of a configuration says of boards, as in files of NVIDIA's mig-parted.",
+)
+
 KUBERNETES = Section(
     "kubernetes",
     (
         Key("nodes", NODES, NODES.doc),
         Key("pods", PODS, PODS.doc),
-        *keys_from(KubernetesSettings, "resources", "recovery", "requests_per_second", "device_faults"),
+        *keys_from(KubernetesSettings, "resources", "recovery", "requests_per_second", "device_faults", "dynamic_mig",
+                    "compute_domains"),
+        Key(
+            "mig-configs",
+            MapOf(ListOf(MIG_ENTRY, 1, words="list of entries"), words="mapping of names to lists of entries"),
+            "What the label nvidia.com/mig.config of nodes may name, in the form of mig-parted's files.",
+            default={},
+            default_words="those that the MIG manager makes of the profiles of the boards",
+        ),
         Key(
             "compatibility",
             Choice(("none", FAKE_GPU_OPERATOR)),
@@ -403,15 +432,49 @@ def load_kubernetes(
     if values["context"] and not values["kubeconfig"] and not files.variable(KUBECONFIG):
         text = f"kubernetes.context: is of a kubeconfig: give kubeconfig: too, or set {KUBECONFIG}"
         report.problem(values.place_of("context"), text)
+    _check_claims(values, of_cluster, report)
     return values.build(
         Kubernetes,
         settings=KubernetesSettings(**{
             **values.fields_of(KubernetesSettings), **values["nodes"].fields_of(KubernetesSettings),
             **values["pods"].fields_of(KubernetesSettings), "operator_label": operator_label,
             "is_compatible": values["compatibility"] == FAKE_GPU_OPERATOR,
+            "mig_configs": {name: tuple(map(_mig_entry, each)) for name, each in values["mig-configs"].items()},
         }),
         listen=read_listen(values["listen"], "report the devices of pods"),
     )  # fmt: skip
+
+
+def _check_claims(values: Values, pools: Sequence[LoadedPool], report: Report) -> None:
+    """Report what needs DRA, and what excludes each other."""
+    if values["compute-domains"] and values["resources"] is Resources.DEVICE_PLUGIN:
+        text = "compute-domains: channels are given by claims: give resources: dra, or both"
+        report.problem(values.place_of("compute-domains"), text)
+    for pool in pools:
+        if pool.spec.in_cluster.is_consumable and values["resources"] is Resources.DEVICE_PLUGIN:
+            text = "sharing: consumable: claims consume devices: give kubernetes: {resources: dra}, or both"
+            report.problem(pool.values.place_of("sharing"), text)
+        elif pool.spec.in_cluster.is_consumable and values["dynamic-mig"]:
+            text = "sharing: consumable: with kubernetes.dynamic-mig claims divide boards: leave one of the two out"
+            report.problem(pool.values.place_of("sharing"), text)
+    if not values["dynamic-mig"]:
+        return
+    place = values.place_of("dynamic-mig")
+    if values["resources"] is not Resources.DRA:
+        report.problem(place, "dynamic-mig: claims divide boards: give resources: dra")
+    for pool in pools:
+        if any(not part.is_tile for index in range(pool.spec.devices_per_node) for part in pool.spec.parts_of(index)):
+            report.problem(pool.values.place, "mig: with kubernetes.dynamic-mig claims divide boards: leave mig: out")
+
+
+def _mig_entry(values: Values) -> MigEntry:
+    devices, wanted = values["devices"], values["device-filter"]
+    return MigEntry(
+        devices=None if devices in ("all", None) else tuple(devices),
+        is_enabled=bool(values["mig-enabled"]),
+        instances=values["mig-devices"],
+        filter=(wanted,) if isinstance(wanted, str) else tuple(wanted),
+    )
 
 
 def api_server(settings: KubernetesSettings, environ: Mapping[str, str]) -> ApiServer:

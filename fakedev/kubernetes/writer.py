@@ -17,14 +17,13 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from fakedev.kubernetes.api_client import EVENTS_FLOW, ApiClient
-from fakedev.kubernetes.api_paths import events_path, node_path, pod_path, slice_path
+from fakedev.kubernetes.client.api_client import EVENTS_FLOW, ApiClient
+from fakedev.kubernetes.client.api_paths import events_path, node_path, pod_path, slice_path
+from fakedev.kubernetes.client.watch import list_all
 from fakedev.kubernetes.cluster import Cluster
-from fakedev.kubernetes.dra import HAS_SLICES, slice_name
-from fakedev.kubernetes.node_status import NodePatches, Report
-from fakedev.kubernetes.nodes import slim_node
+from fakedev.kubernetes.devices.resource_slices import HAS_SLICES, slice_name
+from fakedev.kubernetes.nodes.node_status import NodePatches, Report, slim_node
 from fakedev.kubernetes.pods import DEVICES, Pod
-from fakedev.kubernetes.watch import list_all
 from fakedev.runtime.clock import no_op
 from fakedev.runtime.http_client import ApiError
 
@@ -70,7 +69,7 @@ class Writer:
     """Writes objects of one kind.
 
     :cvar activity: what it does, for the log of an internal error.
-    :ivar retries: what is to be tried again.
+    :ivar retries: what must be tried again.
     """
 
     log = Logger()
@@ -125,7 +124,7 @@ class EventWriter(Writer):
         self._send_next()
 
     def pause(self) -> None:
-        """Send nothing until :meth:`resume`; what is to be sent waits."""
+        """Send nothing until :meth:`resume`; requests wait."""
         self._is_paused = True
         self.retries.clear()
 
@@ -272,7 +271,7 @@ MOST_CONFLICTS: Final = 3
 _FINAL: Final = frozenset((400, 404, 422))
 #: So often another fakedev may overwrite a node before it is left alone for a while.
 _MOST_OVERWRITTEN: Final = 3
-#: A patch that stands for so long is not overwritten by another fakedev any more, which tries it more often.
+#: After this time another fakedev, which tries more often, no longer overwrites a patch.
 _LOOK_SECONDS: Final = 3 * AGAIN_SECONDS
 #: The parts of a node that are patched: the node itself, and its status.
 _NODE: Final = ""
@@ -352,7 +351,7 @@ class ClusterWriter(Writer):
         """A tick has ended: nodes may have left the cluster."""
         for name in [name for name in self._histories if self._cluster.nodes.get(name) is None]:
             self._forget_refusals(name)
-            self._client.troubles.over(("fought for", name))
+            self._client.open_problems.over(("fought for", name))
             del self._histories[name]
 
     @property
@@ -383,7 +382,7 @@ class ClusterWriter(Writer):
             f"another fakedev patches node {name} too: give both the same namespace for their Lease "
             "(kubernetes.namespace), or nodes with other labels (kubernetes.nodes.label)"
         )
-        self._client.troubles.began(("fought for", name), text)
+        self._client.open_problems.began(("fought for", name), text)
         self._try_later(name)
         return True
 
@@ -438,7 +437,7 @@ class ClusterWriter(Writer):
         history = self._history(name)
         history.conflicts = 0
         history.refused.pop(part, None)
-        self._client.troubles.over(("node", name, part))
+        self._client.open_problems.over(("node", name, part))
         if item is not None:
             self._cluster.node_changed(slim_node(item))
             node = self._cluster.nodes.get(name)
@@ -469,7 +468,7 @@ class ClusterWriter(Writer):
         if error.code == 404:  # the node is gone: a later one of that name is patched
             return
         if error.code in _FINAL:
-            self._client.troubles.began(("node", name, part), f"node {name} cannot be patched: {error}")
+            self._client.open_problems.began(("node", name, part), f"node {name} cannot be patched: {error}")
         else:
             self._try_later(name)
 
@@ -490,7 +489,7 @@ class ClusterWriter(Writer):
         node = self._cluster.nodes.get(name)
         if node is None or node.noted == history.noted:
             history.overwritten = 0
-            self._client.troubles.over(("fought for", name))
+            self._client.open_problems.over(("fought for", name))
         else:
             history.overwritten = _MOST_OVERWRITTEN - 2
             self._try_later(name, _LOOK_SECONDS)
@@ -498,7 +497,7 @@ class ClusterWriter(Writer):
     def _forget_refusals(self, name: str) -> None:
         self._histories[name].refused.clear()
         for part in (_NODE, _STATUS):
-            self._client.troubles.over(("node", name, part))
+            self._client.open_problems.over(("node", name, part))
 
 
 def _drops_slices(parts: Mapping[str, Patch]) -> bool:

@@ -8,30 +8,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from statistics import NormalDist, median
 from typing import Any, Final
 
 import numpy as np
 
-from fakedev.fleet.entities.randomness import Floats
-from fakedev.fleet.spec.cluster_spec import mean_length
-from fakedev.fleet.spec.device_types import DeviceType
-from fakedev.learn.seen_jobs import SeenJob
-from fakedev.learn.tracks import MEMORY, POWER, USAGE, XID, Owner, Track
+from fakedev.learn.seen_jobs import SeenJob, kind_of
+from fakedev.learn.tracks import USAGE, XID, Owner, Track
+from fakedev.learn.usage_fit import TypeOf, Window, fitted_day, fitted_memory, fitted_profile, shapes
 
 #: More kinds are one, of the jobs that have the fewest boards times hours; so are kinds with a smaller share of them.
 _MOST_KINDS: Final = 12
 _LEAST_SHARE: Final = 0.01
-#: The levels of a profile: means of so many equal parts of all samples, in an order in which neighbours differ.
-_LEVELS: Final = 8
-_ORDER: Final = (0, 5, 2, 7, 4, 1, 6, 3)
-#: A usage whose middle 80 % are as near together has one level.
-_STEADY: Final = 0.08
-_MEMORY_STEPS: Final = 4
 _ROUNDS: Final = 60
-#: Equal lengths differ by so much; from so many standard deviations on the tail of a normal distribution has its limit.
+#: Spread of equal lengths; and standard deviations at which the tail of a normal distribution is cut.
 _LEAST_SIGMA: Final = 0.01
 _FAR: Final = 30.0
 _HOUR: Final = 3600.0
@@ -42,19 +34,10 @@ _LONGEST_KEPT: Final = 365.0 * _DAY
 #: A daily wave in the times of N arrivals by chance is smaller than this divided by the root of N, 95 times of 100.
 _BY_CHANCE: Final = 3.5
 _NORMAL: Final = NormalDist()
+_MIB: Final = 2**20
 
-
-@dataclass(frozen=True)
-class Window:
-    """The time that was read.
-
-    :param begin, end: its first and last moment, seconds since 1970.
-    :param step: seconds between samples.
-    """
-
-    begin: float
-    end: float
-    step: float
+#: Returns the namespace and the name that a kind gets.
+NameOf = Callable[[tuple[str, str]], tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -73,7 +56,7 @@ def fitted_lengths(ended: Sequence[float], running: Sequence[float]) -> Lengths:
     """The distribution of some lengths.
 
     :param ended: seconds of jobs that were seen whole, at least one of both.
-    :param running: of jobs that went on for an unknown time: at least so long.
+    :param running: of jobs that went on for an unknown time: their lengths so far.
     """
     logs, least = np.log(np.maximum(ended, 1.0)), np.log(np.maximum(running, 1.0))
     every = np.concatenate([logs, least])
@@ -81,9 +64,9 @@ def fitted_lengths(ended: Sequence[float], running: Sequence[float]) -> Lengths:
     for _ in range(_ROUNDS if len(least) else 0):
         # The mean and the variance of a normal value of which only the least is known.
         begins = [(value - mean) / sigma for value in least.tolist()]
-        tails = [_NORMAL.pdf(each) / _NORMAL.cdf(-each) if each < _FAR else each + 1.0 / each for each in begins]
+        tails = [_NORMAL.pdf(begin) / _NORMAL.cdf(-begin) if begin < _FAR else begin + 1.0 / begin for begin in begins]
         means = np.array([mean + sigma * tail for tail in tails])
-        rest = [sigma**2 * max(1.0 + each * tail - tail**2, 0.0) for each, tail in zip(begins, tails, strict=True)]
+        rest = [sigma**2 * max(1.0 + begin * tail - tail**2, 0.0) for begin, tail in zip(begins, tails, strict=True)]
         mean = float((logs.sum() + means.sum()) / len(every))
         squares = ((logs - mean) ** 2).sum() + ((means - mean) ** 2).sum() + sum(rest)
         sigma = min(max(math.sqrt(float(squares) / len(every)), _LEAST_SIGMA), math.log(100.0))
@@ -92,88 +75,6 @@ def fitted_lengths(ended: Sequence[float], running: Sequence[float]) -> Lengths:
     longest = most * (4.0 if len(least) and least.max() >= every.max() else 1.0)
     median = min(math.exp(mean), _LONGEST_KEPT)
     return Lengths(median, math.exp(sigma), min(max(longest, median), _LONGEST_KEPT))
-
-
-@dataclass(frozen=True)
-class Profile:
-    """How the boards of a kind are used.
-
-    :param words: the profile, as configurations have it.
-    :param intensity: the same for the intensity.
-    """
-
-    words: str
-    intensity: str
-
-
-def fitted_profile(jobs: Sequence[SeenJob], type_of: Callable[[str], DeviceType], step: float) -> Profile:
-    """The usage of some jobs: levels that have the distribution of all samples, for as long as one lasts.
-
-    :param type_of: returns the device type of a node.
-    """
-    usage, share = _usage_and_share(jobs, type_of)
-    if not len(usage):
-        return Profile("0", "100")
-    low, high = np.quantile(usage, (0.1, 0.9))
-    levels = 1 if high - low <= _STEADY else _LEVELS
-    edges = np.quantile(usage, np.linspace(0.0, 1.0, levels + 1))
-    number = np.clip(np.searchsorted(edges[1:-1], usage, "right"), 0, levels - 1)
-    lasting = _lasting(jobs, float(np.median(usage)), step)
-    words, intensities = [], []
-    for level in _ORDER if levels > 1 else (0,):
-        inside = number == level
-        if not inside.any():
-            continue
-        busy = inside & np.isfinite(share)
-        percent = round(100 * float(usage[inside].mean()), 2)
-        fluctuation = min(round(100 * float(usage[inside].std()), 2), percent, round(100 - percent, 2))
-        # Equal values, as of boards that are always full, are several of the equal parts at once.
-        seconds = max(lasting * levels * float(inside.mean()), step)
-        words.append(f"{percent:g}:{fluctuation:g}:{seconds:.0f}")
-        intensities.append(f"{float(np.clip(100 * np.median(share[busy]), 0, 100)) if busy.any() else 100:.0f}")
-    if len(words) == 1:
-        words = [f"{words[0].rpartition(':')[0]}:0"]
-    return Profile(",".join(words), ",".join(intensities))
-
-
-def _usage_and_share(jobs: Sequence[SeenJob], type_of: Callable[[str], DeviceType]) -> tuple[Floats, Floats]:
-    """All usage of some jobs, and the share of the power over idle that full work at this usage would draw."""
-    usages, shares = [np.zeros(0)], [np.zeros(0)]
-    for track in (track for job in jobs for track in job.tracks):
-        usage = np.clip(track.numbers[USAGE].astype(np.float64), 0.0, 1.0)
-        share, span = np.full(len(usage), np.nan), type_of(track.device[0]).ranges.get(POWER)
-        if POWER in track.numbers and span is not None and span.high > span.low:
-            busy = usage > 0.05
-            share[busy] = (track.numbers[POWER][busy] - span.low) / (span.high - span.low) / usage[busy]
-        usages.append(usage)
-        shares.append(share)
-    return np.concatenate(usages), np.concatenate(shares)
-
-
-def _lasting(jobs: Sequence[SeenJob], middle: float, step: float) -> float:
-    """The mean seconds for which usage stays on one side of its median."""
-    changes = samples = 0
-    for track in (track for job in jobs for track in job.tracks):
-        above = track.numbers[USAGE] > middle
-        changes += int((above[1:] != above[:-1]).sum())
-        samples += len(above)
-    return min(step * samples / max(changes, 1), _HOUR)
-
-
-def fitted_memory(jobs: Sequence[SeenJob], type_of: Callable[[str], DeviceType]) -> list[float]:
-    """Quantiles of the memory of jobs in equal steps, as shares of a board's."""
-    held = []
-    for job in jobs:
-        shares = [
-            float(np.quantile(track.numbers[MEMORY], 0.9)) / total for track in job.tracks
-            if MEMORY in track.numbers and (total := type_of(track.device[0]).memory_total_bytes)
-        ]  # fmt: skip
-        if shares:
-            held.append(float(np.mean(shares)))
-    if not held:
-        return [0.1, 0.9]
-    found: list[float] = np.clip(np.quantile(held, np.linspace(0.0, 1.0, _MEMORY_STEPS + 1)), 0.0, 1.0).tolist()
-    return found
 
 
 @dataclass(frozen=True)
@@ -191,54 +92,42 @@ class Fitted:
 
 
 def fitted_cluster(
-    jobs: Sequence[SeenJob], tracks: Sequence[Track], type_of: Callable[[str], DeviceType], window: Window, boards: int,
-    name_of: Callable[[tuple[str, str]], tuple[str, str]], word_of: Callable[[Track], str],
+    jobs: Sequence[SeenJob], tracks: Sequence[Track], type_of: TypeOf, window: Window, boards: int,
+    name_of: NameOf, word_of: Callable[[Track], str],
 ) -> Fitted:  # fmt: skip
     """The living cluster of some jobs.
 
     :param tracks: of all devices, also of those without an owner.
-    :param name_of: returns the namespace and the name that a kind gets.
     :param word_of: returns the device word of a track.
-    :raises ValueError: when there is no job.
     """
     if not jobs:
-        raise ValueError("no series has a pod or a batch job: there is no work to learn; use fakedev clone")
+        own_work = board_work(tracks, type_of, window, word_of)
+        note = "no series shows usage of boards: no work is learnt"
+        if own_work:
+            note = "no series names an owner of boards: there are no jobs, and each board has its usage all the time"
+        return Fitted({}, own_work, (note,))
     entries: list[dict[str, Any]] = []
     base: list[dict[str, Any]] = []
-    asked: dict[str, float] = {}
+    held: dict[str, float] = {}
     notes: list[str] = []
     span = max(window.end - window.begin, window.step)
-    for key, those in _kinds(jobs):
+    for key, all_of_kind in _kinds(jobs):
         namespace, name = name_of(key)
-        profile, memory = fitted_profile(those, type_of, window.step), fitted_memory(those, type_of)
-        work = {"profile": profile.words, "intensity": profile.intensity}
-        if namespace:
-            work["namespace"] = namespace
-        if all(job.is_constant for job in those):
-            base += _always(those, name, work, memory, word_of)
+        # Drawn by chance, few large jobs would often not be there at all.
+        lasting = [job for job in all_of_kind if job.is_constant]
+        if lasting:
+            base += _always(lasting, (namespace, name), type_of, window, word_of)
+        those = [job for job in all_of_kind if not job.is_constant]
+        if not those:
             continue
-        coming = [job for job in those if not job.is_older]
-        lengths = fitted_lengths(
-            [job.seconds for job in coming if not job.is_running],
-            # Without arrivals the only thing that is known is that all were there for longer.
-            [job.seconds for job in (coming or those) if job.is_running or not coming],
-        )
-        mean = mean_length(lengths.median, lengths.spread, lengths.longest)
-        sizes = Counter(job.size for job in coming or those)
-        if coming:
-            asked[name] = sum(job.size for job in coming) / span * mean
-        else:
-            asked[name] = sum(job.size * job.seconds for job in those) / span
-            notes.append(f"{name}: none of its jobs began in this time, so their lengths are a guess")
-        entry: dict[str, Any] = {
-            "name": name, "sizes": dict(sorted(sizes.items())),
-            "lasts": f"{max(lengths.median, 1):.0f}s", "spread": round(max(lengths.spread, 1.0), 3),
-            "longest": f"{lengths.longest:.0f}s", "memory": [round(share, 3) for share in memory], "ending": "0s",
-        }  # fmt: skip
-        entries.append(entry | work)
-    total = sum(asked.values()) or 1.0
+        alike = list(shapes(those))
+        for number, jobs_of_shape in enumerate(alike, 1):
+            own_name = f"{name}-{number}" if len(alike) > 1 else name
+            entries.append(_kind_of_jobs(jobs_of_shape, own_name, type_of, window, notes) | _namespaced(namespace))
+            held[own_name] = sum(job.size * job.seconds for job in jobs_of_shape) / span
+    total = sum(held.values()) or 1.0
     for entry in entries:
-        entry["share"] = round(asked[entry["name"]] / total, 4)
+        entry["share"] = round(held[entry["name"]] / total, 4)
     load = total / max(boards, 1)
     document: dict[str, Any] = {"load": round(min(max(load, 0.01), 5.0), 3)}
     document |= _arrivals([job.begin_seconds for job in jobs if not job.is_older], window, notes)
@@ -246,19 +135,86 @@ def fitted_cluster(
     return Fitted({**document, "jobs": entries} if entries else {}, base, tuple(notes))
 
 
+def _kind_of_jobs(
+    jobs: Sequence[SeenJob], name: str, type_of: TypeOf, window: Window, notes: list[str]
+) -> dict[str, Any]:
+    """A kind of jobs as the section ``jobs`` has it, but for its share."""
+    profile, memory = fitted_profile(jobs, type_of, window.step), fitted_memory(jobs, type_of)
+    coming = [job for job in jobs if not job.is_older]
+    lengths = fitted_lengths(
+        [job.seconds for job in coming if not job.is_running],
+        # Without arrivals the only thing that is known is that all were there for longer.
+        [job.seconds for job in (coming or jobs) if job.is_running or not coming],
+    )
+    sizes = Counter(job.size for job in coming or jobs)
+    if not coming:
+        notes.append(f"{name}: none of its jobs began in this time, so their lengths are a guess")
+    return {
+        "name": name, "sizes": dict(sorted(sizes.items())),
+        "lasts": f"{max(lengths.median, 1):.0f}s", "spread": round(max(lengths.spread, 1.0), 3),
+        "longest": f"{lengths.longest:.0f}s", "memory": [round(share, 3) for share in memory], "ending": "0s",
+        "profile": profile.words, "intensity": profile.intensity,
+    }  # fmt: skip
+
+
+def _namespaced(namespace: str) -> dict[str, str]:
+    return {"namespace": namespace} if namespace else {}
+
+
 def _always(
-    jobs: Sequence[SeenJob], name: str, work: Mapping[str, str], memory: Sequence[float],
+    jobs: Sequence[SeenJob], name_of_kind: tuple[str, str], type_of: TypeOf, window: Window,
     word_of: Callable[[Track], str],
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """Base workloads on the boards that some jobs had all the time, one a pod."""
+    namespace, name = name_of_kind
+    of_day = fitted_day(jobs, window)
     for number, job in enumerate(jobs):
+        profile = fitted_profile([job], type_of, window.step).turned(number)
+        work = {"profile": profile.words, "intensity": profile.intensity}
+        if of_day:
+            work = {"profile": of_day, "intensity": f"{profile.mean_intensity:.0f}"}
+        work |= _namespaced(namespace)
+        memory = fitted_memory([job], type_of)
         pods: dict[Owner, list[str]] = defaultdict(list)
         for track in job.tracks:
             pods[track.owner].append(word_of(track))
         for rank, words in enumerate(pods.values()):
             pod = f"{name}-{number}-{rank}"
-            held = f"{100 * memory[len(memory) // 2]:.1f}%"
+            held = f"{100 * median(memory):.1f}%"
             yield {"name": name, "devices": sorted(set(words)), "pod": pod, **work, "metrics": {"memory": held}}
+
+
+def board_work(
+    tracks: Sequence[Track], type_of: TypeOf, window: Window, word_of: Callable[[Track], str],
+    name_of: NameOf = lambda kind: kind,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Base workloads of boards of which no series names an owner, and of instances: each has its usage all the time.
+
+    They begin at different levels, so that they do not move together. The pod is of the kind that was there longest.
+    """
+    found = []
+    places: dict[str, list[Track]] = defaultdict(list)
+    for track in tracks:
+        if track.is_placed:
+            places[word_of(track)].append(track)
+    for number, (word, own) in enumerate(places.items()):
+        if own[0].is_instance and not any(track.numbers[USAGE].any() for track in own):
+            continue  # nobody has it
+        job = SeenJob(("", ""), tuple(own), window.begin, window.end, is_older=True, is_running=True)
+        profile = fitted_profile([job], type_of, window.step).turned(number)
+        share = median(fitted_memory([job], type_of))
+        # A share of an instance is one of its own memory.
+        is_part = own[0].is_instance
+        whole = type_of(own[0].device[0]).memory_total_bytes
+        held = f"{share * whole / _MIB:.0f}MiB" if is_part else f"{100 * share:.1f}%"
+        owner = max(own, key=lambda track: len(track.seconds)).owner
+        namespace, name = name_of(kind_of(owner)) if owner != Owner() else ("", "")
+        found.append({
+            "name": word.replace("/", "-"), "devices": word,
+            "profile": profile.words, "intensity": profile.intensity, "metrics": {"memory": held},
+            **({"pod": f"{name}-{number}"} if name else {}), **_namespaced(namespace),
+        })  # fmt: skip
+    return found
 
 
 def _kinds(jobs: Sequence[SeenJob]) -> list[tuple[tuple[str, str], list[SeenJob]]]:
@@ -301,13 +257,17 @@ def _arrivals(times: Sequence[float], window: Window, notes: list[str]) -> dict[
     return found
 
 
-def _failures(tracks: Sequence[Track], board_hours: float, notes: list[str]) -> dict[str, Any]:
-    """Boards times hours between two failures: changes of the last XID of boards."""
-    changes = sum(
+def xid_count(tracks: Sequence[Track]) -> int:
+    """Changes of the last XID of boards."""
+    return sum(
         int(((xid[1:] != xid[:-1]) & (xid[1:] > 0)).sum())
         for xid in (track.numbers[XID] for track in tracks if XID in track.numbers)
     )
-    if changes:
+
+
+def _failures(tracks: Sequence[Track], board_hours: float, notes: list[str]) -> dict[str, Any]:
+    """Boards times hours between two failures."""
+    if changes := xid_count(tracks):
         return {"failure-hours": round(min(max(board_hours / changes, 1.0), 1e9))}
     least = max(round(board_hours), 1)
     notes.append(f"no XID came in {least} boards times hours of work, which says only that failures are rare: "

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
 from fakedev.clone.cloning import Cloning, Wanted
 from fakedev.clone.document import FIRST_LINE, file_text, node_name, with_remarks
+from fakedev.clone.fleet_reader import facts_of
 from fakedev.clone.scraped import Names, SourcePage, anonymous_groups, grouped
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
+from fakedev.exporters.identity import Identity
 from fakedev.fleet.spec.device_types import DeviceType
-from fakedev.learn.cluster_fit import Window, fitted_cluster
+from fakedev.learn.cluster_fit import board_work, fitted_cluster, xid_count
 from fakedev.learn.likeness import LOOK_SECONDS, Row, likeness
+from fakedev.learn.oddities import ENERGY, Counters, gaps, missing, resets, stuck
+from fakedev.learn.pace import History, Paces
 from fakedev.learn.seen_jobs import seen_jobs
-from fakedev.learn.tracks import Seen, Tracks
+from fakedev.learn.tracks import NodeOf, Seen, Track, Tracks, shown_node
+from fakedev.learn.usage_fit import Window
 from fakedev.schema.files import Files
 
+#: Counters lose nothing when they are read less often: after this number of steps.
+_COUNTERS_EVERY: Final = 10
+#: Returns the samples of families, one after this number of steps.
+Series = Callable[[Sequence[str], int], Iterable[Seen]]
 _NO_NAME: Final = re.compile(r"[^a-z0-9-]+")
 
 
@@ -41,31 +50,62 @@ class Learnt:
     notes: tuple[str, ...]
 
 
+class _OwnNames:
+    """The names in the learnt fleet.
+
+    :param names: those that stand in the place of others, where names are private.
+    """
+
+    def __init__(self, names: Names, *, is_anonymous: bool) -> None:
+        self.names = names
+        self._is_anonymous = is_anonymous
+
+    def node_of(self, facts: Mapping[str, str], target: str) -> str:
+        """Of a node, by the facts of its labels and the target."""
+        text = shown_node(facts, target)
+        kind = "node" if facts.get("node") else "page"
+        return node_name(self.names.name(kind, text) if self._is_anonymous else text)
+
+    def kind(self, kind: tuple[str, str]) -> tuple[str, str]:
+        """Namespace and name of a kind of jobs."""
+        names, is_kept = self.names, not self._is_anonymous
+        namespace = kind[0] if is_kept or names.keeps("namespace") else names.name("team", kind[0])
+        if not (is_kept or names.keeps("pod")):
+            return namespace if kind[0] else "", names.name("work", "/".join(kind))
+        words = "-".join(filter(None, (namespace if kind[0] else "", kind[1])))
+        return namespace if kind[0] else "", _NO_NAME.sub("-", words.lower()).strip("-") or "work"
+
+
 def learn(
-    pages: Sequence[SourcePage], series: Callable[[Sequence[str]], Iterable[Seen]], window: Window, wanted: Wanted,
-    show: Callable[[float], None],
+    pages: Sequence[SourcePage], series: Series, history: History, window: Window, wanted: Wanted,
+    show: Callable[[float], None], kept: Collection[str] = (),
 ) -> Learnt:  # fmt: skip
     """Learn a fleet.
 
     :param pages: the last values of all series, as pages of their targets.
-    :param series: returns the samples of families, by their names.
+    :param series: returns the samples of families, by their names; one after this number of steps.
+    :param history: of families that the simulation does not follow.
     :param wanted: where the files go; with ``is_anonymous`` no name of the series is in them.
     :param show: is told the share that is done.
+    :param kept: with ``is_anonymous``, labels whose texts stay.
     :raises ConfigurationError: when the named identity or device cannot be used.
-    :raises ValueError: when the pages have no devices, and when no series has an owner.
+    :raises ValueError: when the pages have no devices.
     """
-    names = Names()
+    names = _OwnNames(Names(kept), is_anonymous=wanted.is_anonymous)
     groups = grouped(pages, is_stored=True)
     if wanted.is_anonymous:
-        groups = anonymous_groups(groups, names)
+        groups = anonymous_groups(groups, names.names)
     last = Wanted(wanted.path, wanted.identity_path, wanted.identity, wanted.device)
-    clone = Cloning(last, lambda share: show(0.2 * share)).run(groups)
+    movement = Paces(history, names.names if wanted.is_anonymous else None, window.step)
+    clone = Cloning(last, lambda share: show(0.2 * share), movement).run(groups)
     made = {str(path): text for path, text in clone.identities.items()}
     configuration = _loaded(clone.text, wanted.path, made)
-    tracks = Tracks(configuration.identities.values(), {name for source in pages for name in source.page.families})
-    for seen in series(tracks.names):
-        tracks.take(seen)
-    found = list(tracks.found())
+    identities = [*configuration.identities.values()]
+    shown = {name for source in pages for name in source.page.families}
+    is_divided = any(pool.has_parts for pool in configuration.fleet.pools)
+    tracks, counters = Tracks(identities, shown, names.node_of, is_divided=is_divided), Counters(identities, shown)
+    all_units = _read(series, tracks, counters)
+    found = [track for track in all_units if not track.is_instance]
     if found:
         # A server may keep less than was asked for.
         window = replace(window, begin=max(window.begin, min(float(track.seconds[0]) for track in found)))
@@ -73,27 +113,34 @@ def learn(
     types = {node.name: pool.device_type for pool in configuration.fleet.pools for node in pool.nodes}
     usual = configuration.fleet.pools[0].device_type
 
-    def own_name(node: str) -> str:
-        return node_name(names.name("node", node) if wanted.is_anonymous else node)
-
     def type_of(node: str) -> DeviceType:
-        return types.get(own_name(node), usual)
-
-    def name_of(kind: tuple[str, str]) -> tuple[str, str]:
-        if wanted.is_anonymous:
-            return names.name("team", kind[0]) if kind[0] else "", names.name("work", "/".join(kind))
-        return kind[0], _NO_NAME.sub("-", "-".join(filter(None, kind)).lower()).strip("-") or "work"
+        return types.get(node, usual)
 
     boards = sum(len(pool.nodes) * pool.devices_per_node for pool in configuration.fleet.pools)
-    fitted = fitted_cluster(jobs, found, type_of, window, boards, name_of,
-                            lambda track: f"{own_name(track.device[0])}/{track.index}")
+    fitted = fitted_cluster(jobs, found, type_of, window, boards, names.kind, _word)
+    instances = [track for track in all_units if track.is_instance]
+    base = [*fitted.base, *board_work(instances, type_of, window, _word, names.kind)]
+    kinds = {node: kind.name for node, kind in types.items()}
+    faults = [
+        *_faults(all_units, counters, window), *missing(_nodes_by_family(pages, identities, names.node_of), kinds)
+    ]
     notes = [*clone.notes, *fitted.notes]
-    if tracks.divided_count:
-        notes.append(f"{tracks.divided_count} series are of instances (MIG), whose work is not learnt")
+    if clone.random_families:
+        notes.append(
+            "the simulation does not follow these: they are random processes, fitted to their history, that work and "
+            f"faults do not move: {', '.join(clone.random_families)}"
+        )
+    if instances:
+        notes.append("the living cluster leaves divided boards alone: each instance has its own usage all the time")
     document = yaml.safe_load(clone.text)
-    document.pop("workloads", None)
-    if fitted.base:
-        document["workloads"] = {"base": fitted.base}
+    if all_units:
+        document.pop("workloads", None)
+    if base:
+        # What a reset ends was there all the time: it came back.
+        back = {"restart": "always"} if any(fault["kind"] == "reset" for fault in faults) else {}
+        document["workloads"] = {"base": [work | back for work in base]}
+    if faults:
+        document["faults"] = faults
     for pool in document["fleet"]["pools"]:
         pool["name"] = pool["name"].replace("clone", "pool")
     if fitted.document:
@@ -101,10 +148,43 @@ def learn(
     text = file_text(document)
     moment = (f"fleet.epoch={round(window.begin)}", f"fleet.tick={LOOK_SECONDS:g}s")
     spec = _loaded(text, wanted.path, made, moment).fleet
-    rows = likeness(found, jobs, spec, window, lambda share: show(0.6 + 0.4 * share))
+    rows = likeness(found, jobs, counters, spec, window, lambda share: show(0.6 + 0.4 * share))
     remarks = [f"{title}: its pages conform {score.percent:.1f} %" for title, score in clone.scores]
     text = with_remarks(text, [*remarks, *notes, *(_words(row) for row in rows)])
     return Learnt(text.replace(FIRST_LINE, "# Made by fakedev learn.\n", 1), dict(clone.identities), rows, tuple(notes))
+
+
+def _read(series: Series, tracks: Tracks, counters: Counters) -> list[Track]:
+    """The tracks of all boards and instances; the counters have taken theirs."""
+    for seen in series(tracks.names, 1):
+        tracks.take(seen)
+    for seen in series(counters.names, _COUNTERS_EVERY):
+        counters.take(seen)
+    return list(tracks.found())
+
+
+def _faults(tracks: Sequence[Track], counters: Counters, window: Window) -> list[dict[str, Any]]:
+    _, fallen, watched = counters.watched(ENERGY)
+    boards = [track for track in tracks if not track.is_instance]
+    return [*gaps(tracks, window), *resets(fallen, watched / 3600.0, xid_count(tracks)), *stuck(boards, _word)]
+
+
+def _word(track: Track) -> str:
+    return f"{track.device[0]}/{track.index}"
+
+
+def _nodes_by_family(
+    pages: Sequence[SourcePage], identities: Sequence[Identity], node_of: NodeOf
+) -> dict[str, set[str]]:
+    """The nodes that show each family that the simulation has."""
+    known = {family.name: identity for identity in identities for family in identity.families}
+    return {
+        name: {
+            node_of(facts_of(dict(sample.labels), identity.labels), source.name)
+            for source in pages if name in source.page.families for sample in source.page.families[name].samples
+        }
+        for name, identity in known.items()
+    }  # fmt: skip
 
 
 def _words(row: Row) -> str:

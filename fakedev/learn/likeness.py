@@ -1,8 +1,9 @@
-"""What was read beside what a learnt fleet shows: quantiles of usage, power, memory, sizes and lengths of jobs."""
+"""What was read and what a learnt fleet shows: quantiles of usage, power, memory, sizes and lengths of jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,20 +11,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fakedev.fleet.cluster.jobs import SLOT_SECONDS, Arrivals
-from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fleet_spec import FleetSpec
-from fakedev.learn.cluster_fit import Window
+from fakedev.learn.oddities import THROTTLES, Counters
 from fakedev.learn.seen_jobs import SeenJob
 from fakedev.learn.tracks import MEMORY, POWER, USAGE, Track
+from fakedev.learn.usage_fit import LEAST_SAMPLES, Window, matrices, together
 
 QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-#: A board is looked at so often, and a learnt fleet for at most so many boards times looks.
+#: Looks at a board, and the limit of boards times looks of a learnt fleet.
 LOOK_SECONDS: Final = 60.0
 _MOST_LOOKS: Final = 4_000_000
 _MIB: Final = 2**20
 #: A larger distance is far, as in doc/plausibility.md.
 FAR: Final = 0.1
+#: The last looks, and the jobs in them, whose boards are compared with each other.
+_COMPARED_LOOKS: Final = 240
+_MOST_JOBS: Final = 500
 
 
 @dataclass(frozen=True)
@@ -42,14 +47,16 @@ class Row:
 
 
 def likeness(
-    tracks: Sequence[Track], jobs: Sequence[SeenJob], spec: FleetSpec, window: Window, show: Callable[[float], None]
-) -> list[Row]:
+    tracks: Sequence[Track], jobs: Sequence[SeenJob], counters: Counters, spec: FleetSpec, window: Window,
+    show: Callable[[float], None],
+) -> list[Row]:  # fmt: skip
     """The quantities, in the order of a report.
 
+    :param tracks: of whole boards.
     :param spec: of the learnt fleet, which is simulated for as long a time.
     :param show: is told the share that is done.
     """
-    rows = _of_boards(tracks, spec, window, show)
+    rows = _of_boards(tracks, jobs, counters, spec, window, show)
     coming = [job for job in jobs if not job.is_older]
     if coming and spec.cluster is not None:
         boards = sum(len(pool.nodes) * pool.devices_per_node for pool in spec.pools)
@@ -69,18 +76,22 @@ def likeness(
 
 
 def _of_boards(
-    tracks: Sequence[Track], spec: FleetSpec, window: Window, show: Callable[[float], None]
-) -> list[Row]:
+    tracks: Sequence[Track], jobs: Sequence[SeenJob], counters: Counters, spec: FleetSpec, window: Window,
+    show: Callable[[float], None],
+) -> list[Row]:  # fmt: skip
     fleet = Fleet(spec)
-    boards = len(fleet.usage_ratio)
+    is_whole = fleet.roster.parts.is_whole
+    boards = len(is_whole)
     looks = max(min(round((window.end - window.begin) / LOOK_SECONDS), _MOST_LOOKS // boards), 1)
     every = max(round(LOOK_SECONDS / spec.tick_seconds), 1)
     shown: dict[str, list[Floats]] = {USAGE: [], POWER: [], MEMORY: []}
+    owners: list[Keys] = []
     for look in range(looks):
         for _ in range(every):
             fleet.advance()
         for quantity, found in shown.items():
-            found.append(getattr(fleet, quantity).copy())
+            found.append(getattr(fleet, quantity)[is_whole])
+        owners.append(_owners(fleet)[is_whole])
         show((look + 1) / looks)
     units = {USAGE: ("usage, %", 100.0), POWER: ("power, W", 1.0), MEMORY: ("memory, MiB", 1.0 / _MIB)}
     rows = []
@@ -88,7 +99,67 @@ def _of_boards(
         read = [track.numbers[quantity] for track in tracks if quantity in track.numbers]
         if read:
             rows.append(_row(what, factor * np.concatenate(read), factor * np.concatenate(shown[quantity])))
+    usage = np.array(shown[USAGE])
+    lag = max(round(window.step / LOOK_SECONDS), 1)
+    before, after = _pairs(tracks, lag * LOOK_SECONDS)
+    if len(before) and len(usage) > lag:
+        rows.append(_number(f"autocorrelation of usage after {lag * LOOK_SECONDS:g} s", _correlation(before, after),
+                            _correlation(usage[:-lag], usage[lag:])))  # fmt: skip
+    alike = together(matrices([job for job in jobs if not job.is_constant]))
+    shown_alike = together(_shown_jobs(usage[-_COMPARED_LOOKS:], np.array(owners[-_COMPARED_LOOKS:])))
+    if alike is not None and shown_alike is not None:
+        rows.append(_number("correlation of two boards of a job", alike, shown_alike))
+    span = looks * LOOK_SECONDS
+    for quantity, what in THROTTLES.items():
+        risen, _, seconds = counters.watched(quantity)
+        if seconds and hasattr(fleet, quantity):
+            learnt_seconds = float(np.nan_to_num(getattr(fleet, quantity)).mean())
+            rows.append(_number(what, 100.0 * risen / seconds, 100.0 * learnt_seconds / span))
     return rows
+
+
+def _pairs(tracks: Sequence[Track], lag: float) -> tuple[Floats, Floats]:
+    """Values of the usage of boards, whoever had them, and the values some seconds later."""
+    boards: dict[tuple[str, str], list[Track]] = defaultdict(list)
+    for track in tracks:
+        boards[track.device].append(track)
+    found: list[tuple[Floats, Floats]] = [(np.zeros(0), np.zeros(0))]
+    for own in boards.values():
+        seconds = np.concatenate([track.seconds for track in own])
+        order = np.argsort(seconds, kind="stable")
+        seconds, usage = seconds[order], np.concatenate([track.numbers[USAGE] for track in own])[order]
+        later = np.minimum(np.searchsorted(seconds, seconds + lag), len(seconds) - 1)
+        there = np.flatnonzero(seconds[later] == seconds + lag)
+        found.append((usage[there].astype(np.float64), usage[later[there]].astype(np.float64)))
+    return np.concatenate([one for one, _ in found]), np.concatenate([other for _, other in found])
+
+
+def _correlation(one: Floats, other: Floats) -> float:
+    return float(np.corrcoef(one.ravel(), other.ravel())[0, 1]) if one.std() and other.std() else 1.0
+
+
+def _owners(fleet: Fleet) -> Keys:
+    """The key of the work of each board, which is that of its whole job; 0: none."""
+    owners = np.zeros(fleet.roster.parts.unit_count, dtype=np.uint64)
+    table = fleet.workloads.table
+    owners[table.device] = table.each(table.keys)
+    return owners[: fleet.roster.parts.device_count]
+
+
+def _shown_jobs(usage: Floats, owners: Keys) -> Iterator[Floats]:
+    """The usage of the boards of some jobs; both have shape (looks, boards)."""
+    for key in np.unique(owners)[1 : _MOST_JOBS + 1]:
+        mine = owners == key
+        boards = mine.any(axis=0)
+        looks = mine[:, boards].all(axis=1)
+        if boards.sum() > 1 and looks.sum() >= LEAST_SAMPLES:
+            yield usage[np.ix_(looks, boards)].T
+
+
+def _number(what: str, read: float, learnt: float) -> Row:
+    """A row of a quantity without a distribution."""
+    every = np.ones(len(QUANTILES))
+    return Row(what, read * every, learnt * every, abs(read - learnt))
 
 
 def _row(

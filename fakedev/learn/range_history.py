@@ -10,9 +10,11 @@ import numpy as np
 
 from fakedev.learn.tracks import Seen, selector
 
-#: An answer has at most so many values, about 60 MB of JSON, and Prometheus allows 11,000 of a series.
+#: Values of one answer, at most: about 60 MB of JSON. Prometheus allows 11,000 of a series.
 _MOST_VALUES: Final = 2_000_000
 _MOST_OF_SERIES: Final = 10_000
+#: Parts of the time in which series are counted.
+_LOOKS: Final = 50
 #: Sends a query of the API: its name, its parameters; returns its data.
 Ask = Callable[[str, Mapping[str, str]], Any]
 
@@ -29,13 +31,17 @@ def history(
     :raises ConnectionError: for an answer of another form.
     """
     for number, name in enumerate(names):
-        chosen = selector(match, name)
+        chosen = selector(match, "__name__", name)
         span = max(end - begin, step)
-        counted = ask("query", {"query": f"count(last_over_time({chosen}[{math.ceil(span)}s]))", "time": f"{end:.3f}"})
+        # Series at a time: pods come and go, so that there are many more in all.
+        counted = ask("query_range", {
+            "query": f"count(last_over_time({chosen}[{math.ceil(max(span / _LOOKS, step))}s]))",
+            "start": f"{begin:.3f}", "end": f"{end:.3f}", "step": f"{max(span / _LOOKS, step):g}",
+        })  # fmt: skip
         try:
-            many = int(float(counted["result"][0]["value"][1])) if counted["result"] else 0
+            many = max((int(float(value)) for row in counted["result"] for _, value in row["values"]), default=0)
         except (KeyError, IndexError, TypeError, ValueError):
-            raise ConnectionError("the answer is not that of a Prometheus") from None
+            raise ConnectionError("the answer does not come from a Prometheus") from None
         if not many:
             continue
         piece = step * max(min(_MOST_VALUES // many, _MOST_OF_SERIES), 1)
@@ -50,8 +56,9 @@ def history(
 
 def _series(data: Any, name: str, labels_of: Callable[[Any], Any]) -> Iterator[Seen]:
     try:
-        for each in data["result"]:
-            values = np.array(each["values"], dtype=np.float64)
-            yield Seen(name, labels_of(each["metric"]), values[:, 0], values[:, 1])
+        for row in data["result"]:
+            values = np.array(row["values"], dtype=np.float64)
+            metric = row["metric"]
+            yield Seen(name, labels_of(metric), values[:, 0], values[:, 1], metric.get("instance", ""))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         raise ConnectionError("a series of the answer has no labels, or no values") from None

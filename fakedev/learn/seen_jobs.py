@@ -14,7 +14,7 @@ from typing import Final
 
 from fakedev.learn.tracks import Owner, Track
 
-#: Ranks of a job begin within so long a time.
+#: Ranks of a job begin within this time.
 _TOGETHER_SECONDS: Final = 300.0
 #: Kubernetes draws the ends of names from letters and digits without vowels and what looks like them; numbers are ranks
 #: or dates, and hexadecimal digits hashes.
@@ -52,7 +52,7 @@ class SeenJob:
     @property
     def is_constant(self) -> bool:
         """Whether it was there all the time, on devices whose numbers are known."""
-        return self.is_older and self.is_running and all(track.index.isdecimal() for track in self.tracks)
+        return self.is_older and self.is_running and all(track.is_placed for track in self.tracks)
 
 
 def _words(name: str) -> list[str]:

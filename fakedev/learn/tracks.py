@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -19,6 +19,10 @@ USAGE: Final = "usage_ratio"
 POWER: Final = "power_watts"
 MEMORY: Final = "memory_used_bytes"
 XID: Final = "xid"
+#: Usage of instances, and of boards whose exporter shows no other.
+ENGINES: Final = "engine_active_ratio"
+#: Labels of whoever has a device: a series goes on when they change.
+OWNERS: Final = frozenset(("pod", "namespace", "container", "hpc_job", "pod_uid", "uid", "job_id"))
 QUANTITIES: Final = (USAGE, POWER, MEMORY, XID)
 
 
@@ -27,12 +31,14 @@ class Seen(NamedTuple):
 
     :ivar seconds: their times, increasing, since 1970: shape (N,).
     :ivar numbers: shape (N,).
+    :ivar target: whose page they are from; empty: not known.
     """
 
     name: str
     labels: Labels
     seconds: Floats
     numbers: Floats
+    target: str = ""
 
 
 class Owner(NamedTuple):
@@ -47,8 +53,9 @@ class Owner(NamedTuple):
 class Track:
     """A device while it had one owner.
 
-    :ivar device: the node and what tells the device.
-    :ivar index: its number on the node; empty where the labels do not tell it.
+    :ivar device: the node, as the fleet names it, and what tells the device.
+    :ivar index: its number on the node, of an instance with the number of the instance on the board (``0/2``); empty
+        where the labels do not tell it.
     :ivar seconds: times of its samples, increasing, since 1970: shape (N,).
     :ivar numbers: by quantity, in its unit, at these times: shape (N,).
     """
@@ -59,19 +66,49 @@ class Track:
     numbers: Mapping[str, NDArray[np.float32]] = field(repr=False)
     index: str = ""
 
+    @property
+    def is_instance(self) -> bool:
+        """Whether it is an instance of a divided board."""
+        return "/" in self.index
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether its number on the node is known."""
+        return all(part.isdecimal() for part in self.index.split("/"))
+
+
+NodeOf = Callable[[Mapping[str, str], str], str]
+
+
+def shown_node(facts: Mapping[str, str], target: str) -> str:
+    """The node that the labels name; if they name none, the target."""
+    return facts.get("node") or target
+
 
 class Tracks:
     """Collects the series of some exporters.
 
     :param shown: the families that there are.
-    :ivar divided_count: series of instances, which are left out.
+    :param node_of: returns the name of a node, of its labels' facts and its target.
+    :param is_divided: whether there are instances of boards.
     """
 
-    def __init__(self, identities: Iterable[Identity], shown: Collection[str]) -> None:
-        self._told = {spec.name: (identity, spec) for identity in identities for spec in _told(identity, shown)}
+    def __init__(
+        self, identities: Iterable[Identity], shown: Collection[str], node_of: NodeOf = shown_node, *,
+        is_divided: bool = False,
+    ) -> None:  # fmt: skip
+        self._node_of = node_of
+        self._told = {
+            spec.name: (identity, spec) for identity in identities
+            for spec in _told(identity, shown, is_divided=is_divided)
+        }  # fmt: skip
         self._parts: dict[tuple[tuple[str, str], Owner], dict[str, list[_Piece]]] = {}
         self._indices: dict[tuple[str, str], str] = {}
-        self.divided_count = 0
+        #: The instances of each board, by their ids.
+        self._instances: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
+        self._is_usage_shown = any(
+            row.quantity == USAGE for _, spec in self._told.values() for row in spec.rows
+        )
 
     @property
     def names(self) -> list[str]:
@@ -91,20 +128,30 @@ class Tracks:
         telling = next((facts[name] for name in TELLING if facts.get(name)), "")
         if not telling:
             return
-        if "mig_id" in facts:
-            self.divided_count += 1
-            return
+        quantity = row.quantity
         owner = Owner(facts.get("namespace", ""), facts.get("pod", ""), facts.get("hpc_job", ""))
-        device = facts.get("node", labels.get("instance", "")), telling
+        device = self._node_of(facts, seen.target), telling
+        if "mig_id" in facts:
+            # Power and errors are the board's.
+            if quantity not in (ENGINES, MEMORY):
+                return
+            board, device = device, (device[0], f"{telling}/{facts['mig_id']}")
+            self._instances.setdefault(board, {})[facts["mig_id"]] = device
+        elif quantity == ENGINES and self._is_usage_shown:
+            return
         self._indices[device] = facts.get("index", "")
         numbers = seen.numbers / (UNITS[row.unit] * row.times)
         parts = self._parts.setdefault((device, owner), {})
         # Whole seconds and single precision: a week of thousands of boards is here at once.
         piece = seen.seconds.astype(np.uint32), numbers.astype(np.float32)
-        parts.setdefault(row.quantity, []).append(piece)
+        parts.setdefault(USAGE if quantity == ENGINES else quantity, []).append(piece)
 
     def found(self) -> Iterator[Track]:
         """The tracks that have a usage, once; other quantities have their last value before each of its samples."""
+        for instances in self._instances.values():
+            for number, mig_id in enumerate(sorted(instances, key=lambda each: (len(each), each))):
+                self._indices[instances[mig_id]] += f"/{number}"
+        self._instances.clear()
         while self._parts:
             (device, owner), parts = self._parts.popitem()
             joined = {quantity: _joined(pieces) for quantity, pieces in parts.items()}
@@ -119,17 +166,22 @@ class Tracks:
 
 
 def _is_of_board(row: RowSpec) -> bool:
-    return row.quantity in QUANTITIES and row.is_plain and row.state_level in OF_DEVICES
+    return row.quantity in (*QUANTITIES, ENGINES) and row.is_plain and row.state_level in OF_DEVICES
 
 
-def _told(identity: Identity, shown: Collection[str]) -> list[FamilySpec]:
-    """For each quantity the family that tells it of whole boards: the first of those with the fewest labels."""
+def _told(identity: Identity, shown: Collection[str], *, is_divided: bool) -> list[FamilySpec]:
+    """The family that shows each quantity of whole boards: the first of those with the fewest labels.
+
+    That of the engines only where it is needed.
+    """
     best: dict[str, tuple[int, FamilySpec]] = {}
-    for family in (each for each in identity.families if each.name in shown):
+    for family in (candidate for candidate in identity.families if candidate.name in shown):
         for row in filter(_is_of_board, family.rows):
             known = best.get(row.quantity)
             if known is None or len(row.labels) < known[0]:
                 best[row.quantity] = len(row.labels), family
+    if USAGE in best and not is_divided:
+        best.pop(ENGINES, None)
     return [family for _, family in best.values()]
 
 
@@ -138,20 +190,20 @@ _Piece = tuple[NDArray[np.uint32], NDArray[np.float32]]
 
 def _joined(pieces: Sequence[_Piece]) -> _Piece:
     """The samples of pieces in the order of their times; NaN, as of a stale series, is none."""
-    times = np.concatenate([each for each, _ in pieces])
-    values = np.concatenate([each for _, each in pieces])
+    times = np.concatenate([piece_times for piece_times, _ in pieces])
+    values = np.concatenate([piece_values for _, piece_values in pieces])
     order = np.argsort(times, kind="stable")
     order = order[np.isfinite(values[order])]
     return times[order], values[order]
 
 
-def selector(match: str, name: str) -> str:
-    """The selector of one family.
+def selector(match: str, label: str, text: str) -> str:
+    """The selector of those series that have a text at a label, too.
 
-    :param match: of all series, in braces.
+    :param match: of all series, in braces; empty for all.
     :raises ValueError: for one of another form.
     """
-    inner = match.strip()
+    inner = match.strip() or "{}"
     if not (inner.startswith("{") and inner.endswith("}")):
         raise ValueError(f"--match: {match!r} is not in braces, as '{{job=\"dcgm\"}}'")
-    return f"{{__name__={json.dumps(name)},{inner[1:]}"
+    return f"{{{label}={json.dumps(text)},{inner[1:]}"

@@ -87,7 +87,7 @@ def refuse_http(line: bytes, grammar: Grammar) -> None:
 
 
 class BraceScanner:
-    """Finds the brace that closes an object. It knows strings and escapes, and reads each byte once."""
+    """Finds the brace that closes an object. It skips braces in strings, and reads each byte once."""
 
     def __init__(self) -> None:
         self._depth = 0

@@ -61,7 +61,7 @@ class Kind(enum.Enum):
     :ivar text: what the value must be.
     :ivar types: of its value in JSON.
     :ivar entries: the types of what its lists and objects hold; empty: anything.
-    :ivar plain_types: those of ``types`` whose every value is good.
+    :ivar plain_types: the ``types`` that need no further check of the value.
     """
 
     TEXT = "a text", _TEXTS

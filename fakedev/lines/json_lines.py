@@ -66,12 +66,12 @@ def _has_no_duplicate_key(data: bytes, value: object) -> bool:
     keys, level = 0, [value]
     for _ in range(MAX_LEVELS):
         inner: list[object] = []
-        for each in level:
-            if type(each) is dict:
-                keys += len(each)
-                inner += each.values()
-            elif type(each) is list:
-                inner += each
+        for item in level:
+            if type(item) is dict:
+                keys += len(item)
+                inner += item.values()
+            elif type(item) is list:
+                inner += item
         if not inner:
             return data.count(b'":') == keys
         level = inner

@@ -27,9 +27,9 @@ from fakedev.lines.port_limits import PortLimits
 CHUNK_BYTES: Final = 65536
 #: Bytes that may wait in addition to those in the transport; a further message aborts the connection.
 MAX_BYTES: Final = 256 * 1024
-#: A connection whose held answers have so many bytes is not served until they are sent.
+#: Bytes of held answers above which a connection is not served until they are sent.
 MAX_HELD_BYTES: Final = 256 * 1024
-#: Events and results come without being requested; with so many bytes held the next one closes the connection. All
+#: Events and results come without being requested; above these held bytes the next one closes the connection. All
 #: 4096 requests that a client may have open can end, if each end has 1 KiB.
 MAX_HELD_EVENTS_BYTES: Final = 4 * 1024 * 1024
 
@@ -71,7 +71,7 @@ class Hold:
             self.is_sealed = True
 
     def release(self) -> None:
-        """Send the answers, after those of earlier holds."""
+        """Send the answers, after the answers of earlier holds."""
         self.waits -= 1
         self._sender.send_ready()
 

@@ -29,7 +29,7 @@ PATIENCE_SECONDS: Final = 10.0
 LINGER_SECONDS: Final = 2.0
 #: Peers that are looked at for one new one: those whose input waits at the socket are not silent any more.
 _MAX_LOOKS: Final = 16
-#: On ports of so many connections, those that make room are looked for together, one in a hundred.
+#: From this number of connections on, a port closes one in a hundred at once to make room.
 _MANY: Final = 1000
 
 Peer = TypeVar("Peer")
@@ -64,7 +64,7 @@ class PortLimits(Factory):
         new one had no room), ``silent`` (made room for another one), ``unread`` (did not read its answers),
         ``handshake`` and ``plain`` (see :class:`~fakedev.lines.server.Handshakes`).
     :ivar silent: admitted peers without work, the longest silent first.
-    :ivar origins: connections by host; those of a UNIX socket by process.
+    :ivar origins: connections by host; on a UNIX socket by process.
     :ivar message, first_byte, reading, lingering, without_token: the deadlines of peers: to complete a message, to
         send a further byte of the first one, to read what was sent, to read the last answer, to send their token.
     """

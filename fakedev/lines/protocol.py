@@ -30,7 +30,7 @@ from fakedev.runtime.unix_sockets import has_hung_up
 PIECE_BYTES: Final = 4096
 #: Requests of one peer that may wait for their answers.
 MAX_PENDING_REQUESTS: Final = 256
-#: A slice of input ends after this many messages, seconds, or bytes of answers.
+#: Limits of one slice of input: messages, seconds, bytes of answers.
 _SLICE_MESSAGES: Final = 256
 _SLICE_SECONDS: Final = 0.005
 _SLICE_ANSWER_BYTES: Final = 65536
@@ -104,7 +104,7 @@ class PortProtocol(DialectMixin, BoundedSender):
 
     @abstractmethod
     def object_received(self, message: bytes) -> Answering | None:
-        """Serve a bare JSON object, perhaps in steps; :meth:`answer_bare` gives the answer, during this call or later.
+        """Serve a bare JSON object, perhaps in steps; :meth:`answer_bare` sends the answer, during this call or later.
 
         :raises ProtocolError: or Refused: the peer gets :meth:`encode_bare_error`.
         """

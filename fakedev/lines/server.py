@@ -165,6 +165,6 @@ class _Refusal(Protocol):
 
     def connectionMade(self) -> None:
         assert self.transport is not None
-        text = f"{self._max_connections} connections are open and at work, no more are accepted"
+        text = f"{self._max_connections} connections are open and busy, so this one is refused"
         self.transport.write(encode_error(ProtocolError("busy", text, fatal=True), WORDS))
         self.transport.loseConnection()

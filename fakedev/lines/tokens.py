@@ -22,7 +22,7 @@ _MAX_HOSTS: Final = 1000
 
 
 def token_of(name: str, token: str) -> str:
-    """The token that admits a peer only under a name; who has it cannot tell that of another name.
+    """A token that admits a peer only under one name; it does not reveal the token of another name.
 
     :param token: of the address.
     """
@@ -52,9 +52,9 @@ class TokenGate:
     def has(self, token: str, name: str = "") -> bool:
         """Whether a token is one of the address, or with a name: its token for that name."""
         given = token.encode("utf-8", "surrogatepass")
-        known = (each if not name else token_of(name, each.decode()).encode() for each in self._tokens)
+        known = (own if not name else token_of(name, own.decode()).encode() for own in self._tokens)
         # All are compared, so that the time shows neither which one is right nor how far a wrong one is.
-        return bool(sum([hmac.compare_digest(given, each) for each in known]))
+        return bool(sum([hmac.compare_digest(given, one) for one in known]))
 
     def check(self, token: str, host: str, name: str = "") -> str:
         """The text of the answer to a token that admits a peer.
@@ -84,7 +84,7 @@ class TokenGate:
 def token_missing(is_bare: bool) -> ProtocolError:
     """The error for a message before the token."""
     if is_bare:
-        text = "this port asks for a token, which bare JSON cannot give: use words or JSON lines"
+        text = "this port requires a token, which bare JSON cannot send: use words or JSON lines"
     else:
-        text = "this port asks for a token first: auth TOKEN"
+        text = "this port requires a token first: auth TOKEN"
     return ProtocolError("denied", text, fatal=True)

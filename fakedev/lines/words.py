@@ -164,6 +164,9 @@ def _number(name: str, text: str) -> float:
 def _unexpected(verb: Verb, word: str, found: Collection[str]) -> ProtocolError:
     if word in found:
         return ProtocolError("bad-argument", f"{word}: given twice")
+    if not (verb.arguments or verb.flags):
+        # Its usage would be its name alone, which is another one as a command of the shell.
+        return ProtocolError("bad-argument", f"unexpected {word[:100]!r}: the command takes no arguments")
     known = [flag.name for flag in verb.flags] + [f"{a.name_in_words}=" for a in verb.options]
     lists = [a.name_in_words for a in verb.options if a.kind is Kind.LIST and a.name not in found]
     hint = did_you_mean(word, known, f"; did you mean {lists[0]}=...?" if lists else f"; usage: {verb.usage}")

@@ -15,10 +15,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from fakedev.kubernetes.node_view import Allocation, NodeView, ViewedSlot, report_parts, to_fields
+from fakedev.kubernetes.devices.dra import CHANNEL_DRIVER
+from fakedev.kubernetes.nodes.node_view import Allocation, NodeView, ViewedSlot, report_parts, to_fields
 from fakedev.node.device_plugin import DevicePlugin, PluginRunner, SocketFile
 from fakedev.node.dra_plugin import DraRunner
-from fakedev.node.kubelet import Trouble
+from fakedev.node.kubelet import OpenProblem
 from fakedev.node.nvml import NvmlFolder, NvmlMirror
 from fakedev.node.options import Settings
 from fakedev.node.pod_resources import PodResources
@@ -30,6 +31,7 @@ from fakedev.node.service_link import (
     ServiceLink,
     Unanswered,
     ViewChanged,
+    patiently,
 )
 
 #: Seconds for which devices keep their health after the last line from the service.
@@ -72,7 +74,7 @@ def _unhealthy(view: NodeView) -> NodeView:
         return tuple(replace(slot, unhealthy=slot.unhealthy or _REASON) for slot in slots)
 
     resources = {resource: lost(slots) for resource, slots in view.resources.items()}
-    return replace(view, resources=resources, claimable=lost(view.claimable))
+    return replace(view, resources=resources, claimable=lost(view.claimable), channels=lost(view.channels))
 
 
 #: Seconds between two looks at the kubelet's folder.
@@ -101,6 +103,9 @@ class Agent:
         self._plugins: dict[str, PluginRunner] = {}
         self._folder = NvmlFolder(settings.node, settings.nvml_folder, settings.cdi_folder if settings.has_dra else "")
         self._dra = DraRunner(settings.kubelet_root, self._prepare, settings.node, self._folder)
+        #: Channels give containers nothing that could be simulated.
+        nothing = NvmlFolder(settings.node, "", "")
+        self._channels = DraRunner(settings.kubelet_root, self._prepare, settings.node, nothing)
         self._reader = PodResources(settings.pod_resources, clock, self._calls.put, self._report)
         self._link = ServiceLink(
             settings.service, settings.node, settings.read_token,
@@ -109,8 +114,8 @@ class Agent:
         self._mirror: NvmlMirror | None = None
         if self._folder.map_path:
             self._mirror = NvmlMirror(self._folder.map_path, self._link.send, self._calls.put, time.monotonic_ns)
-        self._service_trouble = Trouble(_log, f"service {settings.service}")
-        self._report_trouble = Trouble(_log, "report")
+        self._service_problem = OpenProblem(_log, f"service {settings.service}")
+        self._report_problem = OpenProblem(_log, "report")
         self._is_attached = False
         self._must_report_restart = True
         self._allocations: list[Allocation] | None = None
@@ -129,6 +134,7 @@ class Agent:
             for plugin in self._plugins.values():
                 plugin.stop()
             self._dra.stop()
+            self._channels.stop()
             self._reader.close()
             self._folder.remove()
             if self._mirror is not None:
@@ -156,7 +162,11 @@ class Agent:
         if view is None:
             return
         self._follow(now, view)
-        self._report_registered()
+        registered = sorted(name for name, plugin in self._plugins.items() if plugin.is_registered)
+        registered += filter(None, [self._dra.registered, self._channels.registered])
+        if self._is_attached and registered != self._last_registered:
+            self._last_registered = registered
+            self._link.send("registered", {"resources": registered})
         if self._mirror is not None:
             self._mirror.turn(now, self._is_attached)
         # Others may offer devices by the way that is not ours.
@@ -166,7 +176,7 @@ class Agent:
         self._reader.turn(now, ours)
 
     def _follow(self, now: float, view: NodeView) -> None:
-        """Offer what the view has. A resource that it has no more stays registered, without devices."""
+        """Offer what the view has. A resource that has left the view stays registered, without devices."""
         if self._was_down and not view.is_plugin_down:
             self._report_restart()
         self._was_down = view.is_plugin_down
@@ -178,6 +188,8 @@ class Agent:
                 plugin.turn(now, view.resources.get(resource, ()), is_wanted=not view.is_plugin_down)
         if self._settings.has_dra:
             self._dra.turn(now, "" if view.is_plugin_down else view.driver, view.claimable)
+            has_channels = bool(view.channels) and not view.is_plugin_down
+            self._channels.turn(now, CHANNEL_DRIVER if has_channels else "", view.channels)
 
     def _make_plugin(self, resource: str) -> PluginRunner:
         plugin = DevicePlugin(
@@ -210,7 +222,7 @@ class Agent:
         if not isinstance(ids, list) or len(ids) != count or not {*must} <= {*ids} <= {*available, *must}:
             _log.warning("%s: the service prefers devices that do not fit: %s", resource, ids)
             raise LookupError("the choice does not fit")
-        return [str(each) for each in ids]
+        return [str(device_id) for device_id in ids]
 
     def _prepare(self, namespace: str, claim: str, uid: str) -> object:
         """Ask the service for the devices of a claim; called in threads of gRPC.
@@ -218,7 +230,8 @@ class Agent:
         :raises Unanswered: when it does not say.
         """
         arguments = {"namespace": namespace, "claim": claim, "uid": uid}
-        return self._link.ask("prepare", arguments, _PREFER_SECONDS).get("devices")
+        ask = partial(self._link.ask, "prepare", arguments, _PREFER_SECONDS)
+        return patiently(ask, self._clock, time.sleep).get("devices")
 
     # From the service
 
@@ -229,7 +242,7 @@ class Agent:
                 self._view.heard(now)
             case LinkDown(reason):
                 self._is_attached = False
-                self._service_trouble.met(f"{reason}; tries again, and devices keep their health for a while")
+                self._service_problem.met(f"{reason}; tries again, and devices keep their health for a while")
             case ViewChanged(view):
                 self._view.changed(view, now)
                 self._was_stale = False
@@ -239,7 +252,7 @@ class Agent:
     def _attached(self, view: NodeView) -> None:
         self._is_attached = True
         self._last_registered = None
-        self._service_trouble.over("connected again")
+        self._service_problem.over("connected again")
         offered = {**view.resources, view.driver: view.claimable} if view.claimable else view.resources
         counts = ", ".join(f"{len(slots)} {name}" for name, slots in offered.items())
         _log.info("node %s has %s", view.node, counts or "no devices")
@@ -256,13 +269,6 @@ class Agent:
         if self._is_attached:
             self._link.send("restarted", {})
 
-    def _report_registered(self) -> None:
-        registered = sorted(name for name, plugin in self._plugins.items() if plugin.is_registered)
-        registered += filter(None, [self._dra.registered])
-        if self._is_attached and registered != self._last_registered:
-            self._last_registered = registered
-            self._link.send("registered", {"resources": registered})
-
     def _report(self, allocations: list[Allocation]) -> None:
         """Report to the service what is new."""
         if allocations != self._allocations:
@@ -271,12 +277,12 @@ class Agent:
                 self._send_report(allocations)
 
     def _send_report(self, allocations: list[Allocation]) -> None:
-        for part in report_parts([to_fields(each) for each in allocations]):
+        for part in report_parts([to_fields(allocation) for allocation in allocations]):
             self._link.send("report", part).add_done_callback(self._reported)
 
     def _reported(self, answer: Future[Mapping[str, object]]) -> None:
         error = answer.exception()
         if isinstance(error, RefusedByService):
-            self._calls.put(partial(self._report_trouble.met, str(error)))
+            self._calls.put(partial(self._report_problem.met, str(error)))
         elif error is None:  # else it is sent again with the next connection
-            self._calls.put(partial(self._report_trouble.over, "taken again"))
+            self._calls.put(partial(self._report_problem.over, "taken again"))

@@ -22,14 +22,13 @@ import grpc
 
 from fakedev.base.backoff import Backoff
 from fakedev.base.errors import plain_reason
-from fakedev.kubernetes.node_view import HELD_BY, ViewedSlot
-from fakedev.node.kubelet import DEVICE_PLUGIN, REGISTRATION, Trouble, open_channel, server_options, why
-from fakedev.node.nvml import Provision
+from fakedev.kubernetes.nodes.node_view import HELD_BY, ViewedSlot
+from fakedev.node.kubelet import DEVICE_PLUGIN, REGISTRATION, OpenProblem, open_channel, server_options, why
+from fakedev.node.nvml import COMMANDS, VISIBLE, Provision
 
 _MESSAGES: Final = DEVICE_PLUGIN.messages
 #: Between the id of a shared device and the number of its replica.
 _REPLICA: Final = "::"
-_VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
 _SHOWN_IDS: Final = 5
 
 #: Chooses of the available ids: (resource, available, must, count); raises LookupError when it cannot.
@@ -130,11 +129,15 @@ class DevicePlugin:
         for wanted in request.containers:
             # The kubelet gives the ids in any order; programs number the devices as the variable lists them.
             in_order = sorted(wanted.ids, key=self._places.__getitem__)
-            devices = ",".join(dict.fromkeys(each.partition(_REPLICA)[0] for each in in_order))
+            devices = ",".join(dict.fromkeys(device_id.partition(_REPLICA)[0] for device_id in in_order))
             envs = {**self._provision.envs, "FAKEDEV_DEVICES": devices}
-            if self.resource.startswith("nvidia.com/"):
-                envs[_VISIBLE] = devices
-            mounts = [{**each._asdict(), "read_only": True} for each in self._provision.mounts]
+            envs |= {variable: devices for maker, variable in VISIBLE.items() if self.resource.startswith(maker)}
+            others = [place for maker, place in COMMANDS.items() if not self.resource.startswith(maker)]
+            mounts = [
+                {**mount._asdict(), "read_only": True}
+                for mount in self._provision.mounts
+                if mount.container_path not in others
+            ]
             answer.containers.add(envs=envs, mounts=mounts)
             self._allocated(in_order)
         return answer
@@ -144,7 +147,7 @@ class DevicePlugin:
         return _MESSAGES["PreStartContainerResponse"]()
 
     def _check(self, ids: Collection[str], context: grpc.ServicerContext) -> None:
-        unknown = [each for each in ids if each not in self._places]
+        unknown = [device_id for device_id in ids if device_id not in self._places]
         if unknown:
             more = f" and {len(unknown) - _SHOWN_IDS} more" if len(unknown) > _SHOWN_IDS else ""
             text = f"{self.resource} on {self._node} has no device {', '.join(unknown[:_SHOWN_IDS])}{more}"
@@ -182,7 +185,7 @@ class SocketFile(NamedTuple):
 
 
 class Step(Enum):
-    """What is to be done now."""
+    """The next step."""
 
     NOTHING = "nothing"
     SERVE = "serve"  # (again): the socket is not there
@@ -372,7 +375,7 @@ class PluginRunner:
         self._registered = registered
         self._steps = PluginSteps()
         self._server: SocketServer | None = None
-        self._trouble = Trouble(_log, plugin.resource)
+        self._problem = OpenProblem(_log, plugin.resource)
 
     @property
     def is_registered(self) -> bool:
@@ -412,7 +415,7 @@ class PluginRunner:
         try:
             self._server = SocketServer(self._path, [DEVICE_PLUGIN.handler(self._plugin)])
         except CannotServe as error:
-            self._trouble.met(str(error))
+            self._problem.met(str(error))
             self._steps.failed(now)
             return
         self._steps.serving(self._server.file)
@@ -436,9 +439,9 @@ class PluginRunner:
         error = call.exception()
         if error is None:
             self._steps.registered(self._clock())
-            self._trouble.over()
+            self._problem.over()
             _log.info("%s: registered with the kubelet", self._plugin.resource)
             self._registered(kubelet)
         else:
             self._steps.failed(self._clock())
-            self._trouble.met(f"the kubelet does not take the plugin: {why(error)}")
+            self._problem.met(f"the kubelet does not take the plugin: {why(error)}")

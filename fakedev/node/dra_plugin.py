@@ -14,9 +14,9 @@ import grpc
 
 from fakedev.base.backoff import Backoff
 from fakedev.base.errors import FieldError
-from fakedev.kubernetes.node_view import ViewedSlot, prepared_from
+from fakedev.kubernetes.nodes.node_view import ViewedSlot, prepared_from
 from fakedev.node.device_plugin import CannotServe, SocketServer, socket_file
-from fakedev.node.kubelet import DRA, DRA_HEALTH, PLUGIN_REGISTRATION, Trouble
+from fakedev.node.kubelet import DRA, DRA_HEALTH, PLUGIN_REGISTRATION, OpenProblem
 from fakedev.node.nvml import NvmlFolder
 from fakedev.node.service_link import Unanswered
 
@@ -51,7 +51,7 @@ class DraPlugin:
         self._endpoint = endpoint
         self._prepare = prepare
         self._taken = taken
-        self._trouble = Trouble(_log, driver)
+        self._problem = OpenProblem(_log, driver)
         self._condition = threading.Condition()
         self._devices: Sequence[ViewedSlot] = ()
 
@@ -70,26 +70,29 @@ class DraPlugin:
     def notify_registration_status(self, request: Any, context: grpc.ServicerContext) -> Any:
         """The kubelet has taken the plugin, or says why it has not."""
         if request.plugin_registered:
-            self._trouble.over()
+            self._problem.over()
             self._taken()
         else:
-            self._trouble.met(f"the kubelet does not take the DRA plugin: {request.error}")
+            self._problem.met(f"the kubelet does not take the DRA plugin: {request.error}")
         return PLUGIN_REGISTRATION.messages["RegistrationStatusResponse"]()
 
     def node_prepare_resources(self, request: Any, context: grpc.ServicerContext) -> Any:
         """The devices of each claim. A claim with an error is asked for again by the kubelet."""
         answer = DRA.messages["NodePrepareResourcesResponse"]()
+        own = {slot.id for slot in self._devices}
         for claim in request.claims:
             prepared = answer.claims[claim.uid]
             try:
-                devices = prepared_from(self._prepare(claim.namespace, claim.name, claim.uid))
+                prepared_devices = prepared_from(self._prepare(claim.namespace, claim.name, claim.uid))
+                devices = [each for each in prepared_devices if each.device in own]  # others are of the other driver
                 cdi_devices = self._folder.claim_devices(claim.uid, devices)
             except (Unanswered, FieldError, OSError) as error:
                 prepared.error = f"claim {claim.namespace}/{claim.name}: {error}"
                 continue
             for each, cdi_ids in zip(devices, cdi_devices, strict=True):
                 prepared.devices.add(
-                    request_names=[each.request], pool_name=each.pool, device_name=each.device, cdi_device_ids=cdi_ids
+                    request_names=[each.request], pool_name=each.pool, device_name=each.device, cdi_device_ids=cdi_ids,
+                    **({"share_id": each.share} if each.share else {}),
                 )
         return answer
 
@@ -99,10 +102,10 @@ class DraPlugin:
         while context.is_active():
             shown = self._devices
             answer = DRA_HEALTH.messages["NodeWatchResourcesResponse"]()
-            for each in shown:
+            for viewed_slot in shown:
                 answer.devices.add(
-                    device={"pool_name": self._node, "device_name": each.id}, last_updated_time=int(time.time()),
-                    health=_UNHEALTHY if each.unhealthy else _HEALTHY, message=each.unhealthy,
+                    device={"pool_name": self._node, "device_name": viewed_slot.id}, last_updated_time=int(time.time()),
+                    health=_UNHEALTHY if viewed_slot.unhealthy else _HEALTHY, message=viewed_slot.unhealthy,
                 )  # fmt: skip
             yield answer
             with self._condition:
@@ -140,7 +143,7 @@ class DraRunner:
         self._plugin: DraPlugin | None = None
         self._not_before = 0.0
         self._backoff = Backoff(0.25, 10.0)
-        self._trouble = Trouble(_log, "DRA")
+        self._problem = OpenProblem(_log, "DRA")
 
     @property
     def registered(self) -> str:
@@ -174,12 +177,12 @@ class DraRunner:
             self._servers.append(SocketServer(registration, [PLUGIN_REGISTRATION.handler(plugin)]))
         except CannotServe as error:
             self.stop()
-            self._trouble.met(str(error))
+            self._problem.met(str(error))
             self._not_before = now + self._backoff.next_seconds()
             return
         self._driver, self._plugin = driver, plugin
         self._backoff.reset()
-        self._trouble.over()
+        self._problem.over()
 
     def _taken(self, driver: str) -> None:
         """The kubelet has taken the plugin; called in a thread of gRPC."""

@@ -44,8 +44,8 @@ def make_messages(package: str, table: str) -> Mapping[str, Any]:
         if not colon:
             raise ValueError(f"no colon in {line!r}")
         message = file.message_type.add(name=name)
-        for each in filter(None, map(str.strip, fields.split(","))):
-            _add_field(package, message, each)
+        for pair in filter(None, map(str.strip, fields.split(","))):
+            _add_field(package, message, pair)
     pool.Add(file)  # type: ignore[no-untyped-call, unused-ignore] # has no annotations in some versions
     return {
         message.name: GetMessageClass(pool.FindMessageTypeByName(f"{package}.{message.name}"))
@@ -119,7 +119,8 @@ _PLUGIN_REGISTRATION: Final = """
 _DRA: Final = """
     Claim: namespace=1 string, uid=2 string, name=3 string
     NodePrepareResourcesRequest: claims=1 *Claim
-    Device: request_names=1 *string, pool_name=2 string, device_name=3 string, cdi_device_ids=4 *string
+    Device: request_names=1 *string, pool_name=2 string, device_name=3 string, cdi_device_ids=4 *string, \
+share_id=5 string
     NodePrepareResourceResponse: devices=1 *Device, error=2 string
     NodePrepareResourcesResponse: claims=1 map:NodePrepareResourceResponse
     NodeUnprepareResourcesRequest: claims=1 *Claim
@@ -253,10 +254,10 @@ def why(error: grpc.RpcError) -> str:
 
 
 def _snake_case(name: str) -> str:
-    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
-class Trouble:
+class OpenProblem:
     """Logs each problem once, however often it is met, and once that it is over.
 
     :param what: the subject of the messages.

@@ -68,7 +68,7 @@ class _Ends:
 
 
 class _Lines(logging.Formatter):
-    """Entries as those of the service (doc/service.md): time in UTC, level, text."""
+    """Entries in the form of the service's log (doc/service.md): time in UTC, level, text."""
 
     def format(self, record: logging.LogRecord) -> str:
         milliseconds = int(record.created * 1000) % 1000

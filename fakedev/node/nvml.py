@@ -21,18 +21,21 @@ from fakedev.base import environment
 from fakedev.base.atomic_files import replace_file
 from fakedev.base.binary_records import NUMBER_BYTES
 from fakedev.base.errors import CannotWrite, FieldError
-from fakedev.kubernetes.node_view import PreparedDevice, slot_from
-from fakedev.node.kubelet import Trouble
-from fakedev.nvml.library import COMMAND, SONAME, CannotBuild, built_library, portable_command
+from fakedev.kubernetes.nodes.node_view import PreparedDevice, slot_from
+from fakedev.node.kubelet import OpenProblem
+from fakedev.nvml.library import AMD_COMMAND, COMMAND, SONAME, CannotBuild, built_library, portable_command
 from fakedev.nvml.map_file import MapFile
 from fakedev.nvml.records import ABSENT, BOARD, FILE_NAME, SLOT, Counts, head_of
+from fakedev.nvml.smi.boards import AMD, NVIDIA
 
 #: Where containers see the folder.
 _INSIDE: Final = "/run/fakedev-nvml"
-#: Folders in which the loaders of glibc look by themselves: that of Debian's family, and that of Red Hat's.
+#: Folders that the loaders of glibc search by default, in Debian's family and in Red Hat's.
 _LIBRARY_FOLDERS: Final = ("/usr/lib", "/usr/lib64")
-#: Where fake-gpu-operator has it, too.
-_COMMAND_PLACE: Final = f"/bin/{COMMAND}"
+#: The commands of makers by how the names of their resources begin; fake-gpu-operator has its own in this folder, too.
+COMMANDS: Final = {"nvidia.com/": f"/bin/{COMMAND}", "amd.com/": f"/bin/{AMD_COMMAND}"}
+#: The variables that name the boards that a container sees.
+VISIBLE: Final = {"nvidia.com/": NVIDIA.visible, "amd.com/": AMD.visible}
 #: The version of the Container Device Interface that has all that is used here, and the device of the node.
 _CDI_VERSION: Final = "0.3.0"
 _CDI_KIND: Final = "fakedev/nvml"
@@ -81,8 +84,10 @@ class NvmlFolder:
         mounts = [Mount(_INSIDE, path)]
         try:
             os.makedirs(path, mode=0o755, exist_ok=True)
-            replace_file(Path(path, COMMAND), portable_command(), 0o755)
-            mounts.append(Mount(_COMMAND_PLACE, os.path.join(path, COMMAND)))
+            for place in COMMANDS.values():
+                name = os.path.basename(place)
+                replace_file(Path(path, name), portable_command(name), 0o755)
+                mounts.append(Mount(place, os.path.join(path, name)))
             try:
                 replace_file(Path(path, SONAME), built_library().read_bytes(), 0o755)
                 mounts += [Mount(f"{each}/{SONAME}", os.path.join(path, SONAME)) for each in _LIBRARY_FOLDERS]
@@ -100,23 +105,23 @@ class NvmlFolder:
     def claim_devices(self, uid: str, devices: Sequence[PreparedDevice]) -> list[list[str]]:
         """For each device of a claim the CDI devices that its containers get; writes the specification of the claim.
 
-        A container sees the boards of the requests that it uses; of two claims in one container, those of the last.
+        A container sees the boards of the requests that it uses; of two claims in one container, the last one's.
 
         :raises OSError: when it cannot be written.
         """
         if not self._cdi_path:
             return [[] for _ in devices]
         ids: dict[str, list[str]] = {}
-        for each in devices:
-            ids.setdefault(each.request, []).append(each.id)
+        for device in devices:
+            ids.setdefault(device.request, []).append(device.id)
         made, names = [], []
-        for each in devices:
-            name = f"{uid}-{each.device}"
-            visible = ",".join(ids[each.request])
-            env = [f"FAKEDEV_DEVICES={visible}", f"NVIDIA_VISIBLE_DEVICES={visible}"]
+        for device in devices:
+            name = f"{uid}-{device.device}"
+            visible = ",".join(ids[device.request])
+            env = [f"{variable}={visible}" for variable in ("FAKEDEV_DEVICES", *VISIBLE.values())]
             made.append({"name": name, "containerEdits": {"env": env}})
             # What all containers get, once for each request: the kubelet names a device by the first of its names.
-            of_node = [self.provision.cdi_device] if each.id == ids[each.request][0] else []
+            of_node = [self.provision.cdi_device] if device.id == ids[device.request][0] else []
             names.append([f"{_CDI_CLAIMS}={name}", *of_node])
         content = {"cdiVersion": _CDI_VERSION, "kind": _CDI_CLAIMS, "devices": made}
         replace_file(self._claim_file(uid), json.dumps(content, indent=1).encode(), 0o644)
@@ -146,15 +151,15 @@ def cdi_specification(provision: Provision) -> dict[str, object]:
     edits = {
         "env": [f"{name}={value}" for name, value in provision.envs.items()],
         "mounts": [
-            {"hostPath": each.host_path, "containerPath": each.container_path, "options": ["ro", "rbind"]}
-            for each in provision.mounts
+            {"hostPath": mount.host_path, "containerPath": mount.container_path, "options": ["ro", "rbind"]}
+            for mount in provision.mounts
         ],
     }
     devices = [{"name": _CDI_DEVICE, "containerEdits": edits}]
     return {"cdiVersion": _CDI_VERSION, "kind": _CDI_KIND, "devices": devices}
 
 
-#: Seconds from one question to the next; the service gives no newer ticks than those of its own clock.
+#: Seconds between requests; the service has no newer ticks than its own clock's.
 _ASK_SECONDS: Final = 1.0
 #: All users may read the file.
 _MODE: Final = 0o644
@@ -164,7 +169,7 @@ Send = Callable[[str, Mapping[str, object]], Future[Mapping[str, object]]]
 
 
 class NvmlMirror:
-    """Writes the file. Its heartbeat is that of the service: without answers readers find no driver after 10 s.
+    """Writes the file. The service's answers are its heartbeat: without them readers find no driver after 10 s.
 
     All methods are called in the program's thread.
 
@@ -181,7 +186,7 @@ class NvmlMirror:
         self._xids: list[int] = []
         self._due_seconds = 0.0
         self._is_asked = False
-        self._trouble = Trouble(_log, "the file for NVML")
+        self._problem = OpenProblem(_log, "the file for NVML")
 
     def turn(self, now: float, is_attached: bool) -> None:
         """Ask the service, if it is time; one question at a time."""
@@ -204,9 +209,9 @@ class NvmlMirror:
             except (OSError, CannotWrite, FieldError) as reason:
                 error = reason
         if error is None:
-            self._trouble.over()
+            self._problem.over()
         else:
-            self._trouble.met(str(error))
+            self._problem.met(str(error))
 
     def _write(self, counts: Counts, content: bytes) -> None:
         now_ns = self._monotonic_ns()

@@ -94,7 +94,7 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Se
         help="where the kubelet says who has what; default: pod-resources/kubelet.sock of --kubelet-root",
     )  # fmt: skip
     parser.add_argument(
-        "--resources", choices=[each.value for each in Resources], default=Resources.DEVICE_PLUGIN.value,
+        "--resources", choices=[Resource.value for Resource in Resources], default=Resources.DEVICE_PLUGIN.value,
         help="how devices are offered; default: %(default)s",
     )  # fmt: skip
     parser.add_argument(

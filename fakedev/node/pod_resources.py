@@ -15,8 +15,8 @@ from typing import Any, Final
 import grpc
 
 from fakedev.base.backoff import Backoff
-from fakedev.kubernetes.node_view import Allocation
-from fakedev.node.kubelet import POD_RESOURCES, Trouble, open_channel, why
+from fakedev.kubernetes.nodes.node_view import Allocation
+from fakedev.node.kubelet import POD_RESOURCES, OpenProblem, open_channel, why
 
 #: Seconds between two questions when nothing happens, and the least between any two: kubelets allow 100 in a second.
 IDLE_SECONDS: Final = 10.0
@@ -97,7 +97,7 @@ class PodResources:
         self._schedule = ReadSchedule()
         self._channel: grpc.Channel | None = None
         self._ours: Collection[str] = ()
-        self._trouble = Trouble(_log, "PodResources")
+        self._problem = OpenProblem(_log, "PodResources")
 
     def turn(self, now: float, ours: Collection[str]) -> None:
         """Ask, if it is time to.
@@ -132,13 +132,13 @@ class PodResources:
             self._failed(why(error))
             return
         allocations = list(allocations_of(call.result(), self._ours))
-        self._schedule.answered({each for found in allocations for each in found.ids}, self._clock())
-        self._trouble.over("answers again")
+        self._schedule.answered({allocation for found in allocations for allocation in found.ids}, self._clock())
+        self._problem.over("answers again")
         self._read(allocations)
 
     def _failed(self, reason: str) -> None:
         self._schedule.failed(self._clock())
-        self._trouble.met(f"{reason}; asks again, and allocations stay as they are")
+        self._problem.met(f"{reason}; it retries, and allocations stay as they are")
 
 
 def allocations_of(answer: Any, ours: Collection[str]) -> Iterator[Allocation]:

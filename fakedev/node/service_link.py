@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from fakedev.base.backoff import Backoff
 from fakedev.base.errors import FieldError, plain_reason
-from fakedev.kubernetes.node_view import (
+from fakedev.kubernetes.nodes.node_view import (
     MAX_VIEW_BYTES,
     Answer,
     NodeMessage,
@@ -31,7 +31,7 @@ from fakedev.kubernetes.node_view import (
 )
 from fakedev.lines.auth import encode_auth
 from fakedev.lines.grammar import ProtocolError
-from fakedev.queues.verbs import encode_request
+from fakedev.queues.messages import encode_request
 from fakedev.schema.peer_addresses import Address
 
 _ATTACH: Final = 1
@@ -150,7 +150,7 @@ _CONNECT_SECONDS: Final = 5.0
 #: Bytes that may wait to be sent: a report of 64 full lines.
 _MAX_UNSENT_BYTES: Final = 64 * 65536
 _RECEIVE_BYTES: Final = 65536
-#: A connection that lasted for so long has worked.
+#: A connection that lasted this long has worked.
 _LONG_SECONDS: Final = 5.0
 _FIRST_WAIT_SECONDS: Final = 0.1
 _LAST_WAIT_SECONDS: Final = 30.0
@@ -174,7 +174,38 @@ class Unanswered(Exception):
 
 
 class RefusedByService(Unanswered):
-    """The service answers with an error."""
+    """The service answers with an error.
+
+    :ivar code: as the protocol has it.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"the service refuses: {code}: {text}")
+        self.code = code
+
+
+#: Errors that pass: the service has not seen a claim yet, or has to divide a board for it.
+_PASSING: Final = ("busy", "unknown-name")
+#: How long, and how often: a kubelet that is refused tries again only after a minute or more.
+PATIENCE_SECONDS: Final = 5.0
+PAUSE_SECONDS: Final = 0.25
+
+
+def patiently(
+    ask: Callable[[], Mapping[str, object]], clock: Callable[[], float], sleep: Callable[[float], None]
+) -> Mapping[str, object]:
+    """The answer to a request; if it is refused for a reason that will pass, it is sent again for a few seconds.
+
+    :raises Unanswered: of the last request.
+    """
+    end = clock() + PATIENCE_SECONDS
+    while True:
+        try:
+            return ask()
+        except RefusedByService as refusal:
+            if refusal.code not in _PASSING or clock() >= end:
+                raise
+            sleep(PAUSE_SECONDS)
 
 
 class ServiceLink:
@@ -325,7 +356,9 @@ class ServiceLink:
         while not self._is_stopping.is_set():
             now = time.monotonic()
             if silence.must_ping(now):
-                self._ping(conversation)
+                with self._lock:
+                    if conversation.is_attached:
+                        self._unsent += conversation.request("ping", {})[1]
             writers = [connection] if self._unsent else []
             seconds = silence.seconds_left(now)
             readable, writable, _ = select.select([connection, self._woken], writers, [], seconds)
@@ -337,11 +370,6 @@ class ServiceLink:
                 silence.heard(time.monotonic())
             if writable:
                 self._write(connection)
-
-    def _ping(self, conversation: Conversation) -> None:
-        with self._lock:
-            if conversation.is_attached:
-                self._unsent += conversation.request("ping", {})[1]
 
     def _write(self, connection: socket.socket) -> None:
         with self._lock, contextlib.suppress(BlockingIOError):  # TLS may have to read first
@@ -367,7 +395,7 @@ class ServiceLink:
                         answer.set_result(fields)
                 case Refusal(request, code, text):
                     if (answer := self._answered(request)) is not None:
-                        answer.set_exception(RefusedByService(f"the service refuses: {code}: {text}"))
+                        answer.set_exception(RefusedByService(code, text))
 
     def _answered(self, request: int | None) -> Future[Mapping[str, object]] | None:
         with self._lock:

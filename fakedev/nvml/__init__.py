@@ -9,7 +9,7 @@ writes the log), and `library.py` (runs the compiler).
 
 #: The modules that touch the reactor, sockets, clocks, disks or the process; all others are pure.
 OUTSIDE = (
-    "amd/amd_sections", "amd/amd_smi", "amd/amd_tables", "amd/amdsmi", "amd/gpu", "amd/readings", "divisions",
-    "kernel_log_file", "library", "map_file", "nvml_mock", "part", "smi/boards", "smi/dcgmi", "smi/fields", "smi/main",
-    "smi/mig_changes", "smi/options", "smi/queries", "smi/report", "smi/tables",
+    "amd/amd_sections", "amd/amd_smi", "amd/amd_tables", "amd/amdsmi", "amd/gpu", "amd/ras_command", "amd/readings",
+    "divisions", "kernel_log_file", "library", "map_file", "nvml_mock", "part", "smi/boards", "smi/dcgmi", "smi/fields",
+    "smi/main", "smi/mig_changes", "smi/options", "smi/queries", "smi/report", "smi/tables",
 )

@@ -11,7 +11,9 @@ import numpy as np
 from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import Positions
 
-NVIDIA, AMD = "NVIDIA", "AMD"
+NVIDIA, AMD, INTEL = "NVIDIA", "AMD", "INTEL"
+#: Makers of boards that a kernel tells of; Gaudi is Habana's.
+_MAKERS: Final = (NVIDIA, AMD, INTEL)
 #: Numbers of vendors on PCI.
 VENDORS: Final = {NVIDIA: 0x10DE, AMD: 0x1002}
 
@@ -35,7 +37,7 @@ def chosen(roster: Roster, nodes: Sequence[RosterNode]) -> Chosen:
     """The boards of NVIDIA, those whose vendor is not known, and those of AMD, of some nodes."""
     matches: list[tuple[RosterNode, Sequence[int], Sequence[int]]] = []
     for node in nodes:
-        makers = [_maker(node, index) for index in range(len(node.devices))]
+        makers = [maker_of(node, index) for index in range(len(node.devices))]
         shown, of_amd = ([index for index, each in enumerate(makers) if each == maker] for maker in VENDORS)
         matches.append((node, shown, of_amd))
     devices = [node.first + index for node, *indices in matches for index in chain(*indices)]
@@ -45,7 +47,7 @@ def chosen(roster: Roster, nodes: Sequence[RosterNode]) -> Chosen:
         for unit in units_of(roster, node, index)
     ]  # fmt: skip
     links = [link for device in devices for link in roster.links.of(device)]
-    return Chosen(matches, *(np.array(each, dtype=np.int64) for each in (devices, parts, links)))
+    return Chosen(matches, *(np.array(places, dtype=np.int64) for places in (devices, parts, links)))
 
 
 def units_of(roster: Roster, node: RosterNode, index: int) -> range:
@@ -56,13 +58,13 @@ def units_of(roster: Roster, node: RosterNode, index: int) -> range:
 
 def is_shown(node: RosterNode, index: int) -> bool:
     """Whether NVIDIA's driver has a board: one of NVIDIA, or one whose vendor is not known."""
-    return _maker(node, index) == NVIDIA
+    return maker_of(node, index) == NVIDIA
 
 
-def _maker(node: RosterNode, index: int) -> str | None:
-    """A key of ``VENDORS``; None: the driver of neither has the board."""
+def maker_of(node: RosterNode, index: int) -> str | None:
+    """One of ``_MAKERS``; None: no driver that is simulated has the board."""
     device = node.pool.devices.get(index)
     for facts in (device.facts if device else {}, node.spec.facts, node.pool.facts, node.pool.device_type.facts):
         if "vendor" in facts:
-            return next((maker for maker in VENDORS if maker in facts["vendor"].upper()), None)
+            return next((maker for maker in _MAKERS if maker in facts["vendor"].upper()), None)
     return NVIDIA

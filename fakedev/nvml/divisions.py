@@ -27,7 +27,7 @@ from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.events import DivideBoard, PreparedFleet, prepare
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.parts.mig import Instance, Mig, begin_beside, mig_of, number_at
+from fakedev.fleet.parts.mig import Instance, Mig, begin_beside, instance_of, mig_of, number_at
 from fakedev.nvml.mig_numbers import number_of
 from fakedev.runtime.threads import call_in_thread
 
@@ -68,7 +68,7 @@ class Division:
             raise _Refusal(NOT_SUPPORTED)
         if what in ("gpu", "both"):
             return self._create(number, begin, computes=what == "both")
-        place = next((at for at, each in enumerate(self.instances) if self._id(each) == number), None)
+        place = next((at for at, instance in enumerate(self.instances) if self._id(instance) == number), None)
         if place is None:
             raise _Refusal(NOT_FOUND)
         found = self.instances[place]
@@ -94,8 +94,8 @@ class Division:
         assert self.instances is not None
         of_board = self._mig.memory_slices
         profile = next((
-            each for each in self._mig.profiles
-            if number_of(each.name, each.slices, each.memory_slices, of_board) == number
+            profile for profile in self._mig.profiles
+            if number_of(profile.name, profile.slices, profile.memory_slices, of_board) == number
         ), None)  # fmt: skip
         if profile is None or not (begin is None or begin in profile.begins):
             raise _Refusal(INVALID_ARGUMENT)
@@ -163,8 +163,8 @@ class Divisions:
         """A tick has ended, and the file has it."""
         if not self._waiting:
             return
-        done = [each for each in self._waiting if each[0] is not self._fleet.compiled]
-        self._waiting = [each for each in self._waiting if each[0] is self._fleet.compiled]
+        done = [waiting for waiting in self._waiting if waiting[0] is not self._fleet.compiled]
+        self._waiting = [waiting for waiting in self._waiting if waiting[0] is self._fleet.compiled]
         if not self._waiting:
             self._following.clear()
         for _, answered, answer in done:
@@ -184,14 +184,7 @@ class Divisions:
         facts = self._fleet.roster.facts(self._fleet.spec.seed, node)[index]
         if facts.get("mig_mode") != "1":
             return None
-        found = []
-        for part in node.pool.parts_of(index):
-            profile = mig.profile(part.facts["mig_profile"])
-            assert profile is not None
-            begin = int(part.facts["mig_id"]) + 1 - mig.memory_slices // profile.memory_slices
-            computes = part.facts.get("mig_compute") != "0"
-            found.append(Instance(profile.name, begin * profile.memory_slices, computes))
-        return tuple(found)
+        return tuple(instance_of(mig, part) for part in node.pool.parts_of(index))
 
     def _used(self, node: RosterNode, index: int) -> frozenset[int]:
         """The ids of the instances of a board on which work runs; -1: it runs on the whole board."""
@@ -200,4 +193,4 @@ class Divisions:
         units = [device, *parts.of(device)]
         busy = np.isin(units, self._fleet.workloads.table.device)
         ids = [-1, *(int(part.facts["mig_id"]) for part in node.pool.parts_of(index))]
-        return frozenset(each for each, is_busy in zip(ids, busy.tolist(), strict=True) if is_busy)
+        return frozenset(device_id for device_id, is_busy in zip(ids, busy.tolist(), strict=True) if is_busy)

@@ -10,7 +10,7 @@ import math
 import re
 import uuid
 import zlib
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +33,8 @@ from fakedev.fleet.spec.device_types import DeviceType, attributes_of
 from fakedev.fleet.workloads.workload import Workload
 from fakedev.nvml import mig_numbers as mig
 from fakedev.nvml import records as layout
+from fakedev.nvml.amd_errors import afid_of
+from fakedev.nvml.board_errors import BoardError
 from fakedev.nvml.chosen_boards import AMD, NVIDIA, VENDORS, Chosen, chosen, units_of
 from fakedev.nvml.records import (
     ABSENT,
@@ -127,15 +129,25 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: The boards of a module with a CPU, and what the CPU draws in watts (captures of idle GB200 and GB300).
 _BOARDS_OF_MODULE: Final = 2
 _CPU_OF_MODULE_WATTS: Final = 135.0
+#: NUMA nodes of a board's memory: itself, and a spare one for each of seven MIG instances (`nvidia-smi topo -m` of a
+#: GB200, sgl-project/sglang#11208: GPUs are nodes 2, 10, 18 and 26).
+_NUMA_NODES_OF_BOARD: Final = 8
 #: Quantities of boards in racks, factors, and the fields that they have in place of what other boards have there.
 _OF_RACKS: Final = (
     ("module_power_watts", 1000.0, "module_power"), ("fabric_health_mask", 1.0, "fabric_health"),
     ("fabric_manager_status", 1.0, "fabric_state"),
 )
-#: What the CPU sees of the memory of a board with so many processes.
+#: BAR1 memory in use on a board with this number of processes.
 _BAR1_OF_BOARD, _BAR1_OF_PROCESS = 1 << 20, 2 << 20
 #: The generation of NVLink by architecture.
 _LINK_GENERATIONS: Final = {"pascal": 1, "volta": 2, "ampere": 3, "hopper": 4, "blackwell": 5}
+#: From this generation on the driver shows the rate of the line by the data that it carries: nvidia-smi nvlink -s of
+#: H100 has 26.562 GB/s, that of GB200 53.125 (NVIDIA/k8s-test-infra#371).
+_NVLINK_4: Final = 4
+_LINE_RATE: Final = 1.0625
+#: Links to a Grace CPU: nvidia-smi c2c -s lists ten of a GH200 (a test of dmlc/xgboost); two GPUs of a GB200 share
+#: as many.
+_C2C_LINKS, _C2C_LINKS_OF_BLACKWELL, _BLACKWELL = 10, 5, 10
 _MIB: Final = 1 << 20
 #: A clock step that boards without dynamics have.
 _CLOCK_STEP_MHZ: Final = 15.0
@@ -178,10 +190,10 @@ def static_records(roster: Roster, seed: int, boards: Chosen) -> dict[str, NDArr
                 "profile_count": len(kind.mig_profiles),
             }  # fmt: skip
             board_rows.append(board)
-            part_rows += [_part(each, len(board_rows) - 1, board) for each in own]
+            part_rows += [_part(part_index, len(board_rows) - 1, board) for part_index in own]
             link_rows += [_link(roster, node, link, place_of) for link in links]
     rows = ((NODE, node_rows), (BOARD, board_rows), (PART, part_rows), (LINK, link_rows), (PROFILE, profile_rows))
-    return {f"{record.name}s": _array(record, each) for record, each in rows}
+    return {f"{record.name}s": _array(record, record_rows) for record, record_rows in rows}
 
 
 def _array(record: Record, rows: Sequence[Mapping[str, Any]]) -> NDArray[Any]:
@@ -212,6 +224,7 @@ def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
     is_in_fabric = values["fabric_state"] == _IN_FABRIC
     is_amd = AMD in facts.get("vendor", "").upper()
     vendor = VENDORS[AMD if is_amd else NVIDIA]
+    generation = _LINK_GENERATIONS.get(facts.get("architecture", ""), ABSENT)
     is_in_rack = values["c2c_mode"] == 1 and values["platform_host_id"] != ABSENT
     derived = {
         "addressing_mode": _ATS if values["c2c_mode"] == 1 else 0,
@@ -220,6 +233,7 @@ def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
         # Boards of a pool are in one rack.
         "chassis_serial": str(_CHASSIS + zlib.crc32(facts["pool"].encode())) if is_in_rack else "",
         "fabric_health": 0 if is_in_fabric else ABSENT,
+        **_numa_nodes(facts, device_type, has_own=values["c2c_mode"] == 1),
         "fabric_cluster": str(uuid.UUID(int=0)) if is_in_fabric else "",
         "platform_module_id": int(facts["index"]) + 1,
         "platform_gpu_fabric_guid": pdi if values["platform_host_id"] != ABSENT else ABSENT,
@@ -240,9 +254,33 @@ def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
         "power_limit_min": int(whole(low, 1000.0)) if dynamics else ABSENT,
         "power_limit_max": int(whole(high, 1000.0)) if dynamics else ABSENT,
         "clock_step": int(whole(dynamics.clock_step_mhz if dynamics else _CLOCK_STEP_MHZ, 1000.0)),
-        "link_generation": _LINK_GENERATIONS.get(facts.get("architecture", ""), ABSENT) if links else ABSENT,
-        "link_bandwidth": int(whole(per_link)) if per_link else ABSENT,
+        "c2c_links": _c2c_links(values["c2c_mode"], capability[0]),
+        "link_generation": generation if links else ABSENT,
+        "link_bandwidth": int(whole(per_link, _LINE_RATE if generation >= _NVLINK_4 else 1.0)) if per_link else ABSENT,
     }
+
+
+def _c2c_links(mode: int, compute_major: int) -> int:
+    """The number of links to a Grace CPU; absent for boards that could have none."""
+    if mode == ABSENT:
+        return ABSENT
+    on = _C2C_LINKS_OF_BLACKWELL if compute_major >= _BLACKWELL else _C2C_LINKS
+    return on if mode == 1 else 0
+
+
+def _numa_nodes(facts: Mapping[str, str], device_type: DeviceType, *, has_own: bool) -> dict[str, Any]:
+    """The NUMA node of a board's memory, and the nodes near the board.
+
+    :param has_own: the memory is a NUMA node of the system; its spare nodes are near all boards of the same CPU.
+    """
+    near, server = facts.get("numa_node", ""), device_type.connections.server
+    if not (has_own and near and server is not None and server.cpus):
+        return {"gpu_numa_node": ABSENT, "numa_affinity": text_of(near, 64)}
+    first, size = len(server.cpus), _NUMA_NODES_OF_BOARD
+    begins = [first + size * index for index, node in enumerate(server.numa_nodes) if str(node) == near]
+    spare = [f"{begin + 1}-{begin + size - 1}" for begin in begins]
+    own = first + size * int(facts["index"])
+    return {"gpu_numa_node": own, "numa_affinity": text_of(",".join([near, *spare]), 64)}
 
 
 def _is_nothing(value: int | bytes) -> bool:
@@ -306,7 +344,7 @@ def prefixed(prefix: str, uuid: str) -> str:
 
 
 def _is_hexadecimal(text: str) -> bool:
-    return 0 < len(text) <= 4 and all(each in "0123456789abcdefABCDEF" for each in text)
+    return 0 < len(text) <= 4 and all(letter in "0123456789abcdefABCDEF" for letter in text)
 
 
 #: Field to the quantity of which a process has a share.
@@ -426,7 +464,7 @@ _FEWEST_PROCESSES: Final = 64
 
 
 class Xid(NamedTuple):
-    """An error code that the driver of a board of the file has reported."""
+    """An error code that the driver of a board of the file has reported: an XID, or of a board of AMD an AFID."""
 
     board: int
     code: int
@@ -441,6 +479,7 @@ class SlotImage:
     :param pid_of: the process of the client of a workload.
     :ivar counts: what the slot has room for.
     :ivar content: the bytes.
+    :ivar has_amd: some boards are AMD's.
     """
 
     def __init__(self, fleet: Fleet, nodes: Sequence[RosterNode], pid_of: PidOf = no_pid) -> None:
@@ -452,7 +491,7 @@ class SlotImage:
         capacity = _FEWEST_PROCESSES
         while capacity < len(self._processes.records):
             capacity *= 2
-        boards, parts, links = (len(each) for each in self._boards[1:])
+        boards, parts, links = (len(board) for board in self._boards[1:])
         fixed = static_records(fleet.roster, fleet.spec.seed, self._boards)
         self.counts = Counts(len(nodes), boards, parts, links, len(fixed["profiles"]), capacity)
         head = head_of(self.counts)
@@ -481,6 +520,8 @@ class SlotImage:
             self._modules = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
         self._up: object = None
         is_amd = fixed["boards"]["pci_device_id"] & 0xFFFF == VENDORS[AMD]
+        self._is_amd = is_amd
+        self.has_amd = bool(is_amd.any())
         self._amd_links = np.flatnonzero(is_amd[fixed["links"]["board"]])
         self.update()
 
@@ -495,7 +536,7 @@ class SlotImage:
         :returns: positions of the boards, ascending, and values in the quantity's unit, NaN where absent, both (B,);
             none where no field shows it.
         """
-        field = next((each for each in layout.BOARD.fields if each.quantity == quantity), None)
+        field = next((field for field in layout.BOARD.fields if field.quantity == quantity), None)
         if field is None:
             return self._boards.devices[:0], np.zeros(0)
         shown = self._records["boards"][field.name]
@@ -543,10 +584,13 @@ class SlotImage:
         return True
 
     def xids(self) -> list[Xid]:
-        """The error codes that boards of the slot reported in the present tick."""
-        return [
-            Xid(self._board_of[device], report.code)
-            for report in self._fleet.reports
-            for device in report.devices.tolist()
-            if device in self._board_of
-        ]
+        """The error codes that boards of the slot reported in the present tick; those of AMD report no XIDs."""
+        reports = ((report.code, device) for report in self._fleet.reports for device in report.devices.tolist())
+        found = [Xid(self._board_of[device], code) for code, device in reports if device in self._board_of]
+        return [xid for xid in found if not self._is_amd[xid.board]]
+
+    def afids(self, errors: Iterable[BoardError]) -> list[Xid]:
+        """The AFIDs of errors of AMD's boards of the slot."""
+        devices = ((error, error.node.first + error.board) for error in errors if error.maker == AMD)
+        found = [(self._board_of[device], afid_of(error)) for error, device in devices if device in self._board_of]
+        return [Xid(board, afid) for board, afid in found if afid]

@@ -1,13 +1,14 @@
-"""What NVIDIA's kernel module writes into the kernel's log about the XIDs of boards.
+"""What drivers write into the kernel's log about boards: NVIDIA's the XIDs; AMD's and Intel's have files of their own.
 
 Monitors of nodes find errors there: gpud, NVSentinel's syslog monitor, node-problem-detector, scripts with dmesg. The
 first XID of a board has two lines before it, with its UUID and its serial number.
 
-Sources of the form: NVIDIA's Xid documentation ("Viewing Xid Messages", https://docs.nvidia.com/deploy/xid-errors/) and
-lines of public reports, by code: 13 leptonai/gpud#46; 31, 43, 94 akash-network/support#244; 45
-NVIDIA/open-gpu-kernel-modules#1150; 48 NVIDIA/gpu-operator#1146; 62, 120 forum reports of a Turing board and of a GB10;
-63 stas00/ml-engineering; 64, 79, 119 test data of gpud and of others; 74 NVIDIA/NVSentinel, design 022; 95 a comment of
-NVIDIA's open kernel modules. Numbers that only NVIDIA can read are those of the reports.
+Sources of the form: NVIDIA's Xid documentation ("Viewing Xid Messages", https://docs.nvidia.com/deploy/xid-errors/)
+and lines of public reports, by code: 13 leptonai/gpud#46; 31, 43, 94 akash-network/support#244; 45
+NVIDIA/open-gpu-kernel-modules#1150; 48 NVIDIA/gpu-operator#1146; 62, 120 forum reports of a Turing board and of a
+GB10; 63 stas00/ml-engineering; 64, 79, 119 test data of gpud and of others; 74 NVIDIA/NVSentinel, design 022; 95 a
+comment of NVIDIA's open kernel modules; 144 to 150 test data of NVSentinel and of gpud. Numbers that only NVIDIA can
+read are those of the reports.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.link_levels import link_history
 from fakedev.fleet.spec.xids import Xid
-from fakedev.nvml.chosen_boards import is_shown
+from fakedev.nvml.amd_errors import AmdWords
+from fakedev.nvml.board_errors import BoardError
+from fakedev.nvml.chosen_boards import AMD, is_shown
 from fakedev.nvml.image import prefixed
+from fakedev.nvml.intel_errors import IntelWords
 
 #: The processes of the errors are not known, as the driver says it.
 _NOBODY: Final = "pid='<unknown>', name=<unknown>"
@@ -55,6 +59,7 @@ class BoardXid(NamedTuple):
     :ivar seconds: simulated seconds.
     :ivar wall_seconds: since 1970.
     :ivar links: the numbers of the links that XID 74 concerns.
+    :ivar message: the driver's words after the code; empty: they follow from the code.
     """
 
     node: RosterNode
@@ -63,6 +68,7 @@ class BoardXid(NamedTuple):
     seconds: float
     wall_seconds: float
     links: Sequence[int]
+    message: str
 
 
 def xids_of_tick(fleet: Fleet, nodes: Sequence[str]) -> list[BoardXid]:
@@ -78,7 +84,8 @@ def xids_of_tick(fleet: Fleet, nodes: Sequence[str]) -> list[BoardXid]:
             index = device - node.first
             if (not nodes or node.name in nodes) and roster.node(node.name) is not None and is_shown(node, index):
                 links = _broken(fleet, device) if report.code == Xid.LINK else ()
-                found.append(BoardXid(node, index, report.code, state.seconds, state.wall_seconds, links))
+                seconds, wall = state.seconds, state.wall_seconds
+                found.append(BoardXid(node, index, report.code, seconds, wall, links, report.message))
     return found
 
 
@@ -89,18 +96,28 @@ def _broken(fleet: Fleet, device: int) -> list[int]:
     return down or list(range(len(links)))
 
 
+#: What a kernel tells.
+Reported = BoardXid | BoardError
+
+
 class KernelLog:
-    """Words the XIDs of a fleet.
+    """Words what boards of a fleet report.
 
     :param seed: of the fleet, for the facts of boards.
     """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
+        self._of_amd, self._of_intel = AmdWords(seed), IntelWords(seed)
         self._introduced: set[tuple[str, int]] = set()
 
-    def texts(self, xid: BoardXid) -> Iterator[str]:
-        """The messages of an XID, without the time and the host."""
+    def texts(self, report: Reported) -> Iterator[str]:
+        """The messages of a report, without the time and the host."""
+        if isinstance(report, BoardXid):
+            return self._of_xid(report)
+        return (self._of_amd if report.maker == AMD else self._of_intel).texts(report)
+
+    def _of_xid(self, xid: BoardXid) -> Iterator[str]:
         node, index = xid.node, xid.board
         facts = device_facts(self._seed, node.pool, node.spec, index)
         address = facts["pci_address"].rpartition(".")[0]
@@ -110,6 +127,7 @@ class KernelLog:
             yield f"NVRM: GPU Board Serial Number: {facts['serial']}"
         texts = [_LINK.format(link) for link in xid.links]
         for text in texts or [_TEXTS.get(xid.code, _OTHER)]:  # type: ignore[call-overload]  # an IntEnum is its number
-            yield f"NVRM: Xid (PCI:{address}): {xid.code}, {_NOBODY}, {text.format(index=index)}"
+            words = xid.message or f"{_NOBODY}, {text.format(index=index)}"
+            yield f"NVRM: Xid (PCI:{address}): {xid.code}, {words}"
         if xid.code == Xid.FALLEN_OFF:
             yield f"NVRM: GPU {facts['pci_address']}: {_TEXTS[Xid.FALLEN_OFF]}"

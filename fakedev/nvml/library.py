@@ -17,6 +17,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Final
@@ -74,6 +75,8 @@ def stubs(names: Iterable[str], defined: set[str]) -> str:
 
 #: The name by which programs load the library.
 SONAME: Final = "libnvidia-ml.so.1"
+#: The name by which DCGM loads it where NVML_INJECTION_MODE is set, for tests without a driver.
+INJECTED: Final = "libnvml_injection.so.1"
 #: The name of the simulated command.
 COMMAND: Final = "nvidia-smi"
 #: The modules of the commands, which are in one folder.
@@ -91,16 +94,16 @@ _LINKED: Final = ("-shared", f"-Wl,-soname,{SONAME}", "-Wl,-z,defs")
 #: More of what a compiler says is of no use to who did not write the source.
 _MAX_LINES: Final = 20
 _BUILD_SECONDS: Final = 120
-#: The modules and data that the command needs.
-_PORTABLE: Final = (
-    *("base/*.py", "schema/*.py", "fleet/__init__.py", "fleet/spec/*.py", "nvml/*.py", "nvml/smi/*.py"),
-    "catalog/nvidia-smi/*",
-)
+#: The name of AMD's.
+AMD_COMMAND: Final = "amd-smi"
+#: The modules and data that a command for containers needs, besides those of its maker.
+_PORTABLE: Final = ("base/*.py", "schema/*.py", "fleet/__init__.py", "fleet/spec/*.py", "nvml/*.py", "nvml/smi/*.py")
+_OF_MAKER: Final = {COMMAND: ("catalog/nvidia-smi/*",), AMD_COMMAND: ("nvml/amd/*.py", "catalog/amd-smi/*")}
 _STARTER: Final = """\
 #!/bin/sh
-# The simulated nvidia-smi of fakedev: an archive of Python, which follows.
+# The simulated {name} of fakedev: an archive of Python, which follows.
 if ! command -v python3 > /dev/null; then
-    echo "fakedev: the simulated nvidia-smi needs Python 3.11 or newer in this container, as python3" >&2
+    echo "fakedev: the simulated {name} needs Python 3.11 or newer in this container, as python3" >&2
     exit 255
 fi
 exec python3 -IS "$0" "$@"
@@ -122,9 +125,9 @@ install(__name__, globals())
 _MAIN: Final = """\
 import sys
 if sys.version_info < (3, 11):
-    sys.stderr.write("fakedev: the simulated nvidia-smi needs Python 3.11 or newer in this container\\n")
+    sys.stderr.write("fakedev: the simulated {name} needs Python 3.11 or newer in this container\\n")
     sys.exit(255)
-from fakedev.nvml.smi.main import main
+from {module} import main
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -216,6 +219,8 @@ def built_library(driver: int = USUAL_DRIVER) -> Path:
     library = _place(library_folder(driver), SONAME)
     if not library.is_file():
         compile_library(library, driver=driver)
+    with suppress(OSError):  # it is there, or the folder is an image's
+        library.with_name(INJECTED).symlink_to(SONAME)
     return library
 
 
@@ -275,15 +280,20 @@ def _written(kind: str, contents: Mapping[str, str]) -> Path:
     return target.parents[name.count("/")]
 
 
-def portable_command() -> bytes:
-    """The command nvidia-smi as one file with all that it needs, for containers that have Python 3.11 or newer."""
+def portable_command(name: str = COMMAND) -> bytes:
+    """A command as one file with all that it needs, for containers that have Python 3.11 or newer.
+
+    :param name: ``COMMAND`` or ``AMD_COMMAND``.
+    """
     package = Path(__file__).parents[1]
+    sources = (path for folder in (*_PORTABLE, *_OF_MAKER[name]) for path in package.glob(folder))
     archive = BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-        for path in (package / "__init__.py", *(each for folder in _PORTABLE for each in package.glob(folder))):
+        for path in (package / "__init__.py", *sources):
             # Dates would make another file of the same content.
-            name = zipfile.ZipInfo(f"fakedev/{path.relative_to(package).as_posix()}")
-            file.writestr(name, path.read_bytes(), zipfile.ZIP_DEFLATED)
-        file.writestr(zipfile.ZipInfo("__main__.py"), _MAIN, zipfile.ZIP_DEFLATED)
+            entry = zipfile.ZipInfo(f"fakedev/{path.relative_to(package).as_posix()}")
+            file.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+        main = _MAIN.format(name=name, module={**_MODULES, **_AMD_MODULES}[name])
+        file.writestr(zipfile.ZipInfo("__main__.py"), main)
     # Python reads an archive from its end: what is before it is the shell's.
-    return _STARTER.encode() + archive.getvalue()
+    return _STARTER.format(name=name).encode() + archive.getvalue()

@@ -40,7 +40,7 @@ def number_of(name: str, slices: int, memory_slices: int, of_board: int) -> int:
 
 
 def kind_of(slices: int, number: int) -> int:
-    """``NVML_GPU_INSTANCE_PROFILE_*`` of a profile with so many compute slices and such a number."""
+    """``NVML_GPU_INSTANCE_PROFILE_*`` of a profile with this number of compute slices and this profile number."""
     return _SPECIAL_KINDS.get(number, _KINDS.get(slices, 0))
 
 

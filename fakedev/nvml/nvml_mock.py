@@ -85,7 +85,7 @@ def _overrides_of(board: Board) -> dict[str, Any]:
         found["fan"] = {"count": 1, "speed_percent": str(fan)}
     # Counters since the last reset and those of all time are the same, as in the exporters' pages.
     found["ecc"] = {"errors": {scope: _errors(view) for scope in ("volatile", "aggregate")}}
-    found["processes"] = [_process(each) for each in board.processes]
+    found["processes"] = [_process(process) for process in board.processes]
     return {name: value for name, value in found.items() if value != {}}
 
 

@@ -32,6 +32,7 @@ from fakedev.fleet.entities.state import Positions
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import FaultHub, WorkloadHub
 from fakedev.lines.peers import StreamTransport, user_of
+from fakedev.nvml.board_errors import BoardErrors
 from fakedev.nvml.divisions import INVALID_ARGUMENT, NO_PERMISSION, NOT_FOUND, SUCCESS, Divisions
 from fakedev.nvml.image import PidOf, SlotImage
 from fakedev.nvml.map_file import MapFile
@@ -76,6 +77,7 @@ class NvmlMap(Service):
             raise CannotWrite(path, str(reason)) from None
         self._compiled = fleet.compiled
         self._tick = fleet.state.tick
+        self._errors = BoardErrors(fleet)
         self._image = self._make_image()
         self._must_replace = False
         self._file = self._made_file(is_ours=False)
@@ -121,7 +123,8 @@ class NvmlMap(Service):
             self._file.write_slot(self._image.content)
         if fleet.state.tick != self._tick:  # a tick, not a reload
             self._tick = fleet.state.tick
-            for board, code in self._image.xids():
+            errors = self._errors.of_tick(fleet, ()) if self._image.has_amd else ()
+            for board, code in [*self._image.xids(), *self._image.afids(errors)]:
                 self._file.add_event({
                     "board": board, "gpu_instance": ABSENT, "xid": code, "tick": self._tick,
                     "wall_time": round(fleet.state.wall_seconds * 1e6),

@@ -28,7 +28,7 @@ FILE_NAME: Final = "nvml.map"
 #: Beside the file the library notes calls that it could not answer, up to a size of the notes in bytes.
 UNANSWERED_SUFFIX: Final = ".unanswered"
 UNANSWERED_BYTES: Final = 65_536
-#: The service writes its heartbeat at this interval; without one for so long it is dead.
+#: The service writes its heartbeat at this interval; after this time without one it is dead.
 HEARTBEAT_SECONDS: Final = 1.0
 DEAD_SECONDS: Final = 10.0
 #: The state of a file: in use, its service has ended, another file has taken its place.
@@ -139,6 +139,7 @@ BOARD: Final = Record("board", "A board.", (
     Field("fabric_cluster", "UUID of the cluster of the fabric", fact="fabric_cluster_uuid", text_bytes=40),
     Field("architecture", "name of the architecture", fact="architecture", text_bytes=24),
     Field("cpu_affinity", "CPUs of its NUMA node, as 0-55,112-167", fact="cpu_affinity", text_bytes=128),
+    Field("numa_affinity", "NUMA nodes near it, as 0,3-9", fact="numa_affinity", text_bytes=64),
     Field("pci_bus_id", "as 00000000:1B:00.0", text_bytes=32),
     Field("card_model", "number of its model, of AMD", fact="card_model", text_bytes=32),
     Field("gfx_version", "target of compilers, as gfx942, of AMD", fact="gfx_version", text_bytes=16),
@@ -162,6 +163,8 @@ BOARD: Final = Record("board", "A board.", (
     Field("pci_base_class", "PCI base class", fact="pci_base_class"),
     Field("pci_sub_class", "PCI subclass", fact="pci_sub_class"),
     Field("numa_node", "NUMA node", fact="numa_node"),
+    Field("pcie_switch", "PCIe switch of its server", fact="pcie_switch"),
+    Field("gpu_numa_node", "NUMA node that its memory is, of boards with C2C", fact="gpu_numa_node"),
     Field("compute_major", "compute capability, before the dot"),
     Field("compute_minor", "compute capability, after the dot"),
     Field("compute_mode", "0: default", fact="compute_mode"),
@@ -174,6 +177,7 @@ BOARD: Final = Record("board", "A board.", (
     Field("accounting_buffer_size", "processes", fact="accounting_buffer_size"),
     Field("gsp_mode", "1: on", fact="gsp_mode"),
     Field("c2c_mode", "1: on", fact="c2c_mode"),
+    Field("c2c_links", "links to its Grace CPU"),
     Field("fabric_state", "3: completed", fact="fabric_state"),
     Field("fabric_clique_id", "clique", fact="fabric_clique_id"),
     Field("platform_host_id", "of a rack", fact="platform_host_id"),
@@ -204,6 +208,12 @@ BOARD: Final = Record("board", "A board.", (
     Field("module_power", "of the module with a CPU: its boards and the CPU", "mW"),
     Field("module_power_limit", "its limit", "W", fact="module_power_limit_watts"),
     Field("module_power_min", "its lowest limit", "W", fact="module_power_min_watts"),
+    Field("smoothing_floor", "what power smoothing holds", "W", fact="power_smoothing_floor_watts"),
+    Field("smoothing_share", "the same, of the power limit", "0.01 %", fact="power_smoothing_floor_percent",
+          factor=100.0),
+    Field("smoothing_ramp_up", "by how much its power may rise", "mW/s", fact="power_smoothing_ramp_up"),
+    Field("smoothing_ramp_down", "by how much its power may fall", "mW/s", fact="power_smoothing_ramp_down"),
+    Field("smoothing_hysteresis", "how long the floor lasts after work", "ms", fact="power_smoothing_hysteresis"),
     Field("power_limit_min", "lowest power limit", "mW"),
     Field("power_limit_max", "highest power limit", "mW"),
     Field("clock_step", "throttled clocks are whole numbers of it", "kHz"),
@@ -351,7 +361,7 @@ EVENT: Final = Record("event", "An event of the ring.", (
     Field("sequence", "its number, from 1; it is at the place of its number modulo the capacity"),
     Field("board", "position of its board"),
     Field("gpu_instance", "of which MIG instance; absent: of the board"),
-    Field("xid", "error code"),
+    Field("xid", "error code; of a board of AMD the AFID"),
     Field("tick", "in which it was reported"),
     Field("wall_time", "when the tick was due, since 1970", "us"),
 ))  # fmt: skip

@@ -54,7 +54,8 @@ class KernelLogFile:
     """Where messages of the kernel about boards are written."""
 
     file: str = setting(
-        "A file like kern.log; or a named pipe that is there, which is read as /dev/kmsg is; or /dev/kmsg itself.",
+        "A file like kern.log; or what is there: a pipe that is read as /dev/kmsg is, /dev/kmsg, the socket of the "
+        "journal.",
         type=Path(),
     )
     nodes: tuple[str, ...] = setting(

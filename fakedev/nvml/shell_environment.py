@@ -118,7 +118,7 @@ def variables(
     for variable, given in folders.items():
         ours = [str(folder) for folder in given if folder is not None]
         if ours:
-            others = [each for each in environ.get(variable, "").split(":") if each and each not in ours]
+            others = [part for part in environ.get(variable, "").split(":") if part and part not in ours]
             found[variable] = ":".join([*ours, *others])
     found[environment.NVML_FILE] = os.path.abspath(path)
     return found | ({environment.NODE: node} if node else {})

@@ -10,6 +10,7 @@ import { card, make, put } from "./dom.js";
 import { number, watts } from "./format.js";
 import { FleetMap } from "./map.js";
 import { Marks } from "./marks.js";
+import { RackView } from "./racks.js";
 import { colours, HEALTH_WORDS, SCALES } from "./scales.js";
 import { Series } from "./series.js";
 import { onTheme, theme } from "./theme.js";
@@ -21,6 +22,7 @@ import { noteWall, noteWalls } from "./walltime.js";
 const DAY = 86400;
 /** The quantities of the fleet, and what they are multiplied with. */
 const SUMMED = [["usage_ratio", 100], ["power_watts", 0.001], ["temperature_celsius", 1]];
+const VIEWS = ["Cards", "Map", "Table", "Racks"];
 const KEEPS = "Choose a device to see its own charts, or several in the table.";
 
 export class FleetTab {
@@ -35,6 +37,7 @@ export class FleetTab {
     });
     this.isTroubled = false;
     this.map = new FleetMap(app.live, choose);
+    this.racks = new RackView(app.live, choose);
     this.list = new DeviceTable(app);
     this.cards = new Cards(app.live, choose);
     this.legend = make("div", { class: "legend" });
@@ -98,6 +101,7 @@ export class FleetTab {
           this.cards.element,
           this.list.element,
           this.map.element,
+          this.racks.element,
           this.legend,
         ),
         this.aside,
@@ -117,6 +121,7 @@ export class FleetTab {
     this.list.reset();
     this._look();
     this.map.arrange();
+    this.racks.arrange();
     this._explain();
     this.open(this.wanted ?? "");
     this._recall().catch(noPast);
@@ -137,6 +142,8 @@ export class FleetTab {
     this._show();
     if (this.map.scale === "health") this._count();
     this._draw();
+    this.racks.draw();
+    this.racks.ask();
     this.device.frame();
     this.several.frame();
     this.marks.frame();
@@ -203,12 +210,19 @@ export class FleetTab {
             name: "scale",
             value: name,
             checked: name === "usage",
-            onchange: () => (this.map.show(name), this._explain()),
+            onchange: () => this._colour(name),
           }),
           make("span", {}, title),
         ),
       ),
     );
+  }
+
+  /** Colour by another quantity. */
+  _colour(name) {
+    this.map.show(name);
+    this.racks.show(name);
+    this._explain();
   }
 
   /** A button that copies a link to what is shown. */
@@ -223,6 +237,7 @@ export class FleetTab {
     const [from, to] = time.range ?? [];
     const state = {
       view: this.chosenView,
+      rack: this.chosenView === "Racks" ? this.racks.name : "",
       find: this.find.value,
       troubled: this.isTroubled ? 1 : "",
       colour: this.map.scale === "usage" ? "" : this.map.scale,
@@ -245,12 +260,12 @@ export class FleetTab {
     const { wish, time } = this;
     this.wish = null;
     const text = (name) => wish.get(name) ?? "";
-    if (["Cards", "Map", "Table"].includes(text("view"))) this.chosenView = text("view");
+    if (VIEWS.includes(text("view"))) this.chosenView = text("view");
     if (text("colour") in SCALES) {
-      this.map.show(text("colour"));
+      this._colour(text("colour"));
       this.choice.querySelector(`[value="${text("colour")}"]`).checked = true;
-      this._explain();
     }
+    if (this.live.outline.racks?.includes(text("rack"))) this.racks.pick(text("rack"));
     if (Number(text("span"))) time.choose(Number(text("span")));
     const [from, to] = [Number(text("from")), Number(text("to"))];
     if (to > from) time.zoom([from, to]);
@@ -259,9 +274,9 @@ export class FleetTab {
     this._filter(text("find"), text("troubled") === "1");
   }
 
-  /** Cards, the map or a table. */
+  /** Cards, the map, a table or racks. */
   _view() {
-    this.views = ["Cards", "Map", "Table"].map((title) =>
+    this.views = VIEWS.map((title) =>
       make(
         "label",
         {},
@@ -275,15 +290,21 @@ export class FleetTab {
   /** Show what was chosen; a small fleet has cards until the user chooses. */
   _look() {
     const isSmall = this.live.count <= MOST_CARDS;
-    const isTable = this.chosenView === "Table";
-    const isMap = !isTable && (!isSmall || this.chosenView === "Map");
+    const hasRacks = Boolean(this.live.outline?.racks);
+    const usual = isSmall ? "Cards" : "Map";
+    const view = { Map: "Map", Table: "Table", Racks: hasRacks && "Racks" }[this.chosenView] || usual;
     this.views[0].hidden = !isSmall;
-    this.views[isTable ? 2 : isMap ? 1 : 0].firstChild.checked = true;
-    this.cards.element.hidden = isMap || isTable;
-    this.list.element.hidden = !isTable;
-    if (isTable) this.list.list.ask(true);
-    for (const each of [this.map.element, this.legend, this.choice, this.zoom]) each.hidden = !isMap;
-    if (isMap) this.map.arrange();
+    this.views[3].hidden = !hasRacks;
+    this.views[VIEWS.indexOf(view)].firstChild.checked = true;
+    this.cards.element.hidden = view !== "Cards";
+    this.list.element.hidden = view !== "Table";
+    this.racks.element.hidden = view !== "Racks";
+    for (const each of [this.legend, this.choice]) each.hidden = view !== "Map" && view !== "Racks";
+    for (const each of [this.map.element, this.zoom]) each.hidden = view !== "Map";
+    if (view === "Table") this.list.list.ask(true);
+    if (view === "Map") this.map.arrange();
+    if (view === "Racks") this.racks.ask(true);
+    if (view === "Racks") this.racks.draw();
   }
 
   /** Show only the devices that a text and the health choose. */

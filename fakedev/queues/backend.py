@@ -116,7 +116,7 @@ class JobSource(ABC):
         """
 
     def leave(self) -> None:
-        """Wait for no more work, and only a moment for any answer; the held job may still be finished."""
+        """Request no more work, and wait only briefly for answers; the held job may still be finished."""
         self._leaving = True
         if self._pending is not None:
             self._cancel_soon(self._pending)
@@ -375,7 +375,7 @@ class BackendProgram:
 
     def leave(self, signal_name: str) -> None:
         """Stop when the running jobs have ended, or their grace period is over."""
-        self.log.info("{signal}: takes no more jobs", signal=signal_name)
+        self.log.info("{signal}: stops taking jobs", signal=signal_name)
         self._leave_all()
 
     def cut(self, signal_name: str) -> None:

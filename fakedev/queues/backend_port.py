@@ -32,7 +32,7 @@ from fakedev.queues.port import (
 )
 from fakedev.queues.verbs import QUEUE_BACKEND_GRAMMAR, job_withdrawn
 
-#: A `take` is answered when its jobs have so many bytes, whatever count it asks for.
+#: Maximum bytes of jobs in the answer to one `take`, whatever count it requests.
 _MAX_TAKEN_BYTES: Final = 2**20
 _MAX_KEPT_CHARACTERS: Final = 1024
 

@@ -18,8 +18,8 @@ from fakedev.queues.backend import JobSource, RunLocation, TakenJob
 from fakedev.queues.bare import BareResult, BareWork, encode_bare_ask, encode_bare_result, parse_bare_work
 from fakedev.queues.frontend_client import BareClient, FrontendConnector, FrontendLost, FrontendRefused, JsonClient
 from fakedev.queues.job import Report
+from fakedev.queues.messages import BackendMessage, Done, Refusal, Withdrawn, encode_request, parse_backend_message
 from fakedev.queues.run_reports import unfinished_report
-from fakedev.queues.verbs import BackendMessage, Done, Refusal, Withdrawn, encode_request, parse_backend_message
 
 
 class BareSource(JobSource):

@@ -141,7 +141,7 @@ class BareReader(Generic[T]):
         return None if message is None else self._parse(message)
 
     def _refuse_words(self, data: bytes) -> None:
-        """A frontend with too many connections answers in words, before it knows the format of its peer."""
+        """A frontend with too many connections answers in words, before it has detected the peer's format."""
         self._words += data
         line, newline, _ = self._words.partition(b"\n")
         if not newline and len(line) <= _MAX_LINE_BYTES:

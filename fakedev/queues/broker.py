@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from fakedev.base.errors import Refused
 from fakedev.queues.job import Answer, IClient, IWorker, Job, JobState, Outcome, Report
-from fakedev.queues.job_ends import JOB_BYTES, Admission, JobEnds, no_job
+from fakedev.queues.job_ends import JOB_BYTES, JobEnds, QueueLimits, no_job
 from fakedev.queues.ledger import Ledger
 from fakedev.queues.log import Batch, LoggedJob, Replayed, RequestLog
 from fakedev.queues.queue import Queue, QueueSnapshot, Wait
@@ -44,7 +44,7 @@ def check_change(queues: Mapping[str, Queue], before: BrokerSpec, after: BrokerS
 
 
 def change_queues(queues: dict[str, Queue], ledger: Ledger, after: BrokerSpec, now: float) -> None:
-    """Replace the queues by those of another specification. Remaining queues keep their jobs and statistics.
+    """Replace the queues by the queues of another specification. Remaining queues keep their jobs and statistics.
 
     Waits for jobs of a removed queue expire.
     """
@@ -56,10 +56,10 @@ def change_queues(queues: dict[str, Queue], ledger: Ledger, after: BrokerSpec, n
     before = dict(queues)
     # The ledger and others share this mapping.
     queues.clear()
-    for each in after.queues:
-        queue = before.get(each.name) or Queue(each, QueueStatistics(after, now))
-        queue.spec = each
-        queues[each.name] = queue
+    for queue_spec in after.queues:
+        queue = before.get(queue_spec.name) or Queue(queue_spec, QueueStatistics(after, now))
+        queue.spec = queue_spec
+        queues[queue_spec.name] = queue
 
 
 def _removed(queues: Mapping[str, Queue], after: BrokerSpec) -> list[Queue]:
@@ -126,8 +126,8 @@ class Broker:
         self.queue_names = tuple(queue.name for queue in spec.queues)
         self._queues = {queue.name: Queue(queue, QueueStatistics(spec, now)) for queue in spec.queues}
         self._ledger = Ledger(self._queues)
-        self._admission = Admission(spec.max_bytes, self._queues, self._ledger)
-        self._job_ends = JobEnds(self._queues, self._ledger, self._admission)
+        self._limits = QueueLimits(spec.max_bytes, self._queues, self._ledger)
+        self._job_ends = JobEnds(self._queues, self._ledger, self._limits)
         self._slices = Slices()
         self._last_job = 0
         self._last_wait = 0
@@ -149,17 +149,17 @@ class Broker:
     ) -> Job:
         """Accept a request. A waiting worker gets it at once.
 
-        :param limit_seconds: run-time limit; 0 or less for that of the queue.
+        :param limit_seconds: run-time limit; 0 or less: the queue's limit.
         :param size_bytes: of the arguments, in memory.
         :param is_large: whether backends of the original programs cannot read it, so that they do not get it.
         :param ticket: an object of the client's choice, kept in the job.
-        :param is_promised: whether the client will be told of the acceptance: a durable queue then keeps the request.
+        :param is_promised: whether the acceptance is confirmed to the client: a durable queue then logs the request.
         :raises Refused: ``unknown-name``, ``full`` or ``busy`` (draining).
         """
-        found = self._admission.queue(queue)
+        found = self._limits.queue(queue)
         size_bytes += JOB_BYTES
         try:
-            self._admission.check_room(found, client, size_bytes)
+            self._limits.check_room(found, client, size_bytes)
         except Refused:
             found.statistics.refused()
             raise
@@ -211,9 +211,9 @@ class Broker:
         :param most_bytes: of all jobs; the last one may exceed it. 0 for no limit.
         :raises Refused: as for take().
         """
-        found = self._admission.queue(queue)
-        most = min(most, self._admission.room_of(worker))
-        self._admission.check_log(found)
+        found = self._limits.queue(queue)
+        most = min(most, self._limits.room_of(worker))
+        self._limits.check_log(found)
         jobs: list[Job] = []
         if found.is_paused:
             return jobs
@@ -235,8 +235,8 @@ class Broker:
         :param until_seconds: when to call wait_expired(); None for never.
         :raises Refused: ``unknown-name``; ``full``, if the worker holds and waits for too many jobs.
         """
-        self._admission.queue(queue)
-        self._admission.room_of(worker)
+        self._limits.queue(queue)
+        self._limits.room_of(worker)
         self._last_wait += 1
         self._ledger.add_wait(Wait(self._last_wait, worker, queue, ticket, small_only), until_seconds)
 
@@ -288,12 +288,12 @@ class Broker:
         :param count: maximum number; None for all. Fewer if the queue gets full.
         :raises Refused: ``unknown-name`` or ``busy`` (draining).
         """
-        found = self._admission.queue(queue)
-        self._admission.check_open(found)
+        found = self._limits.queue(queue)
+        self._limits.check_open(found)
         kicked: list[Job] = []
         for job in list(islice(found.buried.values(), count)):
             try:
-                self._admission.check_room(found, None, job.size_bytes)
+                self._limits.check_room(found, None, job.size_bytes)
             except Refused:
                 break  # full: the kick itself is not refused
             found.unbury(job)
@@ -311,7 +311,7 @@ class Broker:
 
         :raises Refused: ``unknown-name``.
         """
-        found = self._admission.queue(queue)
+        found = self._limits.queue(queue)
         found.is_paused = True
         self._ledger.deadlines.clear(found)
         if until_seconds is not None:
@@ -322,7 +322,7 @@ class Broker:
 
         :raises Refused: ``unknown-name``.
         """
-        for found in self._admission.queues_named(queue):
+        for found in self._limits.queues_named(queue):
             found.is_draining = True
 
     def resume(self, queue: str | None, now: float) -> None:
@@ -330,13 +330,13 @@ class Broker:
 
         :raises Refused: ``unknown-name``; ``busy``, after close().
         """
-        found = self._admission.queues_named(queue)
-        if self._admission.closed is not None:
-            raise Refused("busy", self._admission.closed)
-        for each in found:
-            each.is_draining = False
-            self._ledger.deadlines.clear(each)
-            self._end_pause(each, now)
+        found = self._limits.queues_named(queue)
+        if self._limits.closed is not None:
+            raise Refused("busy", self._limits.closed)
+        for job in found:
+            job.is_draining = False
+            self._ledger.deadlines.clear(job)
+            self._end_pause(job, now)
 
     def _end_pause(self, queue: Queue, now: float) -> None:
         """Hand out jobs again, first to waiting workers."""
@@ -345,8 +345,8 @@ class Broker:
 
     def close(self, reason: str, now: float) -> None:
         """Accept no requests any more, hand out no jobs, and end the waiting ones."""
-        self._admission.closed = reason
-        for queue in self._admission.queues_named(None):
+        self._limits.closed = reason
+        for queue in self._limits.queues_named(None):
             queue.is_paused = True
             self._ledger.deadlines.clear(queue)
             self._slices.begin(partial(self._job_ends.cancel_first_waiting, queue, reason), now)
@@ -354,7 +354,7 @@ class Broker:
     def abandon(self, reason: str, now: float) -> None:
         """Close the queues, and end the running jobs too."""
         self.close(reason, now)
-        for queue in self._admission.queues_named(None):
+        for queue in self._limits.queues_named(None):
             self._slices.begin(for_each(list(queue.running.values()), partial(self._job_ends.cancel, reason)), now)
 
     # Time
@@ -388,7 +388,7 @@ class Broker:
     def restore(self, log: RequestLog, replayed: Replayed, now: float) -> None:
         """Make a queue durable, with the jobs that its log leaves; called once, before anything else.
 
-        Jobs that were held are judged as those of a worker that disconnected.
+        Jobs that workers held are handled as if the worker had disconnected.
         """
         queue = self._queues[log.queue]
         queue.log = log
@@ -397,7 +397,7 @@ class Broker:
         restore_jobs(queue, self._ledger, self._job_ends, replayed.jobs, now)
 
     def undo(self, log: RequestLog, batch: Batch, now: float) -> None:
-        """Take back what could not be written: nobody was told of it. The log has a problem."""
+        """Undo changes that could not be written and were not confirmed to anybody; the log has a problem."""
         self._slices.begin(for_each(batch.taken, self._job_ends.undo_take), now)
         self._slices.begin(for_each(batch.accepted, partial(self._job_ends.undo_accept, log.problem)), now)
 
@@ -412,7 +412,7 @@ class Broker:
 
         :raises Refused: as for :func:`check_change`, without any change.
         """
-        self._going = [each for each in check_change(self._queues, self.spec, spec) if not each.is_draining]
+        self._going = [queue for queue in check_change(self._queues, self.spec, spec) if not queue.is_draining]
         for queue in self._going:
             queue.is_draining = True
 
@@ -428,7 +428,7 @@ class Broker:
         self._going = []
         self.spec = spec
         self.queue_names = tuple(queue.name for queue in spec.queues)
-        self._admission.max_bytes = spec.max_bytes
+        self._limits.max_bytes = spec.max_bytes
 
     # Inspection
 
@@ -450,28 +450,28 @@ class Broker:
 
         :raises Refused: ``unknown-name``.
         """
-        return self._admission.queue(queue).snapshot(now)
+        return self._limits.queue(queue).snapshot(now)
 
     def running(self, queue: str) -> Collection[Job]:
         """The running jobs of a queue, those that were taken first first.
 
         :raises Refused: ``unknown-name``.
         """
-        return self._admission.queue(queue).running.values()
+        return self._limits.queue(queue).running.values()
 
     def statistics(self, queue: str) -> QueueStatistics:
         """The statistics of a queue.
 
         :raises Refused: ``unknown-name``.
         """
-        return self._admission.queue(queue).statistics
+        return self._limits.queue(queue).statistics
 
     def jobs(self, queue: str, max_jobs: int) -> list[Job]:
         """The running jobs of a queue, the waiting ones in their order, and the buried ones.
 
         :raises Refused: ``unknown-name``.
         """
-        return list(islice(self._admission.queue(queue).jobs(), max_jobs))
+        return list(islice(self._limits.queue(queue).jobs(), max_jobs))
 
     def _held_by(self, worker: IWorker, job_id: int) -> Job:
         job = self._ledger.held.get(worker, job_id)

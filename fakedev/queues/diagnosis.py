@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from fakedev.queues.job import Job
 
-#: A running job is overdue after so many times the longest run that ended lately, and after so many seconds.
+#: A running job is overdue after this multiple of the longest recent run, and at least this number of seconds.
 _TIMES_USUAL: Final = 3.0
 _MIN_OVERDUE_SECONDS: Final = 5.0
 #: How many running jobs are looked at.

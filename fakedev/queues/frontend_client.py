@@ -32,7 +32,7 @@ from fakedev.base.errors import plain_reason
 from fakedev.lines.auth import encode_auth, is_plain_ok
 from fakedev.lines.grammar import ProtocolError
 from fakedev.queues.bare import BareReader
-from fakedev.queues.verbs import MAX_LINE_BYTES
+from fakedev.queues.messages import MAX_LINE_BYTES
 from fakedev.runtime.reactor import IReactor
 
 #: How long one address of the frontend may take to answer.
@@ -161,7 +161,7 @@ class FrontendConnector:
 
 def _keep_alive(transport: ITransport | None) -> None:
     if INegotiated.providedBy(transport):
-        transport = cast("Protocol", transport).transport  # that of TCP, below TLS
+        transport = cast("Protocol", transport).transport  # the TCP transport below TLS
     if not ITCPTransport.providedBy(transport):
         return
     handle = cast("socket.socket", cast("ISystemHandle", transport).getHandle())

@@ -20,7 +20,7 @@ ARGUMENT_BYTES: Final = 64
 MAX_PER_OWNER: Final = 4096
 
 
-class Admission:
+class QueueLimits:
     """Checks the limits of requests, clients and workers.
 
     :ivar max_bytes: of requests that wait or run, in all queues together.
@@ -102,19 +102,19 @@ def no_job(job_id: int) -> Refused:
 class JobEnds:
     """Decides for one job; the ledger executes it."""
 
-    def __init__(self, queues: Mapping[str, Queue], ledger: Ledger, admission: Admission) -> None:
+    def __init__(self, queues: Mapping[str, Queue], ledger: Ledger, limits: QueueLimits) -> None:
         self._queues = queues
         self._ledger = ledger
-        self._admission = admission
+        self._limits = limits
 
     def give_back(self, job: Job, now: float) -> None:
         """Return a running job to its queue, unless the program ends."""
         log = self._queues[job.queue].log
-        if self._admission.closed is not None and job.is_durable and log is not None:
+        if self._limits.closed is not None and job.is_durable and log is not None:
             log.returned(job)
             self._ledger.set_aside(job)
-        elif self._admission.closed is not None:
-            self._ledger.end(job, job.answer_without_report(Outcome.CANCELLED, self._admission.closed, now), now)
+        elif self._limits.closed is not None:
+            self._ledger.end(job, job.answer_without_report(Outcome.CANCELLED, self._limits.closed, now), now)
         else:
             self._ledger.give_back(job, now)
 
@@ -134,13 +134,13 @@ class JobEnds:
     # Durable queues
 
     def undo_accept(self, reason: str, job: Job, now: float) -> None:
-        """End a request whose acceptance could not be written: nobody was told of it."""
+        """End a request whose acceptance could not be written and was not confirmed."""
         if job.state is JobState.WAITING:
             self._ledger.remove_client(job)
             self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
 
     def undo_take(self, job: Job, now: float) -> None:
-        """Return a job whose take could not be written: its worker was not told of it."""
+        """Return a job whose take could not be written; its worker never received it."""
         if job.state is JobState.RUNNING:
             self.give_back(job, now)
 

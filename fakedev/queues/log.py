@@ -173,7 +173,7 @@ def _apply(content: dict[str, Any], jobs: dict[int, LoggedJob]) -> int:
         job_id = int(content["accepted"])
         if job_id in jobs:
             raise ValueError("the job is there already")
-        arguments = tuple(str(each) for each in content["args"])
+        arguments = tuple(str(argument) for argument in content["args"])
         numbers = float(content["limit"]), int(content["bytes"]), bool(content["large"]), float(content["time"])
         jobs[job_id] = LoggedJob(job_id, arguments, *numbers)
         return job_id

@@ -14,7 +14,7 @@ from fakedev.web.metrics import histograms, labelled
 def queue_totals(figures: QueueFigures) -> Iterable[Metric]:
     queues = figures.all()
     states = {state: sum(getattr(queue.now, state) for queue in queues) for state in ("waiting", "running")}
-    ended = {each.value: sum(queue.counted.outcomes[each] for queue in queues) for each in Outcome}
+    ended = {outcome.value: sum(queue.counted.outcomes[outcome] for queue in queues) for outcome in Outcome}
     yield labelled(GaugeMetricFamily, "fakedev_queues_requests", "Requests in all queues, by state.", "state", states)
     yield labelled(
         CounterMetricFamily, "fakedev_queues_ended", "Requests of all queues that are over.", "outcome", ended

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from fakedev.web.web_configs import WebConfigs
 
 #: The options of ``fakedev-frontend`` that give addresses.
-_OPTION_OF: Final = {
+_OPTION_BY_KEY: Final = {
     "web.0.listen": "-maddr",
     "queues.listen-clients.0.listen": "-caddr",
     "queues.listen-backends.0.listen": "-waddr",
@@ -153,7 +153,7 @@ class QueuesPart(Part):
             self.log.info("{name}: ends the running jobs", name=signal_name)
             self._hub.give_up()
 
-    def trouble(self) -> str | None:
+    def unready_reason(self) -> str | None:
         return GOING_DOWN if self._hub.is_closed else self._hub.logs.problem or None
 
 
@@ -182,7 +182,7 @@ def make_frontend(
 ) -> Application:  # fmt: skip
     """The frontend: queues with their metrics, and nothing else."""
     raise_descriptor_limit()
-    listeners, remedies = Listeners(), Remedies(_OPTION_OF)
+    listeners, remedies = Listeners(), Remedies(_OPTION_BY_KEY)
     sources = [each for each in (web_config, *(entry.tls for entry in (*queues.clients, *queues.backends))) if each]
     web_configs: WebConfigs | None = None
     if sources:

@@ -36,7 +36,7 @@ class QueueHub:
 
     After each change of the broker :meth:`turn_ended` must be called; the queue ports do so at the end of each turn.
 
-    :param fair_share: that of the queue ports: deadlines are judged after the peers that asked for a turn before.
+    :param fair_share: of the queue ports: deadlines are checked after the peers that requested a turn earlier.
     :ivar logs: of the durable queues.
     :ivar is_closed: whether no further requests are accepted until the program stops.
     """
@@ -80,7 +80,7 @@ class QueueHub:
             self._expiry.cancel()
             self._expiry = None
         if self._expiry is None and deadline is not None and not self._is_due:
-            # Reports that wait at the sockets are read before a deadline is judged, also after a pause of the process.
+            # Reports that wait at the sockets are read before a deadline is checked, also after a pause of the process.
             self._expiry = PatientCall(self._clock, max(0.0, deadline - self._clock.seconds()), self._expire)
             self._expiry_seconds = deadline
         if self._drained is not None and self.broker.is_idle:
@@ -112,7 +112,7 @@ class QueueHub:
         self.turn_ended()
 
     def take_turn(self) -> bool:
-        """Let the broker judge what is due (called by the fair share)."""
+        """Let the broker handle what is due (called by the fair share)."""
         self._is_due = False
         self.broker.expire(self.now())
         self.turn_ended()
@@ -163,7 +163,7 @@ class QueueProtocol(PortProtocol):
         queue = request.arguments.get("queue")
         names = broker.queue_names if queue is None else (str(queue),)
         described = [describe_queue(broker, name, now) for name in names]
-        return Reply(lines=[in_words(each) for each in described], data={"queues": described})
+        return Reply(lines=[in_words(queue) for queue in described], data={"queues": described})
 
     def do_list(self, request: Request) -> Reply:
         broker, now = self._hub.broker, self._hub.now()
@@ -175,7 +175,7 @@ class QueueProtocol(PortProtocol):
         described = [describe_job(job, now) for job in broker.jobs(str(queue), MAX_JOBS)]
         if self.dialect is not WORDS:
             return Reply(data={"jobs": described, "total": total})
-        lines = [_job_in_words(each) for each in described]
+        lines = [_job_in_words(job) for job in described]
         if total > len(lines):
             lines.append(f"... and {total - len(lines)} more")
         return Reply(lines=lines)

@@ -100,7 +100,7 @@ class CommandRun(ProcessProtocol):
         self._leader = cast(IProcessTransport, self.transport).pid
         self._began_seconds = self._clock.seconds()
         if self._limit_seconds:
-            # A command that has ended during a pause of this process is noticed before its limit is judged.
+            # A command that ended during a pause of this process is noticed before its limit is checked.
             self._calls.append(PatientCall(self._clock, self._limit_seconds, self._reach_limit))
 
     def processEnded(self, reason: Failure) -> None:
@@ -242,7 +242,7 @@ def _setsid() -> str:
 
 
 def _own(number: int, nothing: int) -> int:
-    """This program's descriptor, or that of /dev/null when it was started without."""
+    """This program's descriptor, or /dev/null's when it was started without."""
     try:
         os.fstat(number)
     except OSError:

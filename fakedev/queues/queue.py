@@ -23,7 +23,7 @@ _NONE: Final = sys.maxsize
 
 
 class Lane:
-    """Waiting jobs in the order of their ids, which is that of their arrival."""
+    """Waiting jobs in the order of their ids, which is the order of arrival."""
 
     __slots__ = ("_heap", "_new", "_returned")
 
@@ -49,7 +49,7 @@ class Lane:
         return self._returned.get(job_id) or self._new[job_id]
 
     def pop(self, job_id: int) -> Job:
-        """Remove and return the first job, whose id is that of first_id()."""
+        """Remove and return the first job, the one that first_id() names."""
         if self._heap and self._heap[0] == job_id:
             heapq.heappop(self._heap)
             return self._returned.pop(job_id)

@@ -23,7 +23,7 @@ MAX_ARGUMENT_BYTES: Final = 131072
 MAX_ARGUMENTS_BYTES: Final = 1 << 20
 #: About 30 years: a longer time is a mistake.
 MAX_SLEEP_SECONDS: Final = 1e9
-#: The exit code of a run that reached its time limit, whatever the command's own; the same as that of timeout(1).
+#: The exit code of a run that reached its time limit, whatever the command's own; the same as timeout(1) uses.
 TIME_LIMIT_CODE: Final = 124
 #: A shell adds this to the number of a signal to get an exit code.
 SIGNAL_CODE_BASE: Final = 128
@@ -49,7 +49,7 @@ class BackendCommand:
     limit_seconds: float = 0.0
 
     def for_request(self, arguments: Sequence[str], device_file: str) -> tuple[str, ...]:
-        """The words to run: those of the command, then those of the request, with the device file filled in.
+        """The words to run: the command's, then the request's, with the device file filled in.
 
         :param device_file: empty if there is none.
         :raises RequestFault: if the words need a device file and there is none, or cannot be passed to a program.

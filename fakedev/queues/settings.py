@@ -32,7 +32,7 @@ class QueueSpec:
 
     name: str
     max_waiting: int = setting(
-        "Requests that may wait; one more is refused. 0: no limit but that of the bytes.", default=0, high=100_000_000
+        "Requests that may wait; one more is refused. 0: only the bytes are limited.", default=0, high=100_000_000
     )
     retries: int = setting(
         "How often a job whose backend disconnected is offered again, before it is buried. "

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from zope.interface import implementer
 
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.levels import UNIT
+from fakedev.fleet.levels import DEVICE, UNIT
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.workloads.workload import Verdict, Workload
 from fakedev.replay.placement import Placed
@@ -29,6 +29,7 @@ from fakedev.scenario.timeline import IRunControl, Played, Player
 
 _USAGE: Final = "usage_ratio"
 _MEMORY: Final = "memory_used_bytes"
+_THROTTLED: Final = ("throttled_power_seconds", "throttled_thermal_seconds", "throttled_hardware_seconds")
 
 
 @dataclass
@@ -59,6 +60,8 @@ class Measured:
     :ivar usage: percent, of each watched job, the mean of its devices in each tick that it had them, shape (ticks of
         the job,).
     :ivar memory_bytes: likewise, of one of its devices.
+    :ivar energy_joules: of all boards.
+    :ivar throttled_seconds: for which the power cap, heat or the hardware took clock away, added up over all boards.
     """
 
     tick_seconds: float
@@ -68,6 +71,8 @@ class Measured:
     taken: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     usage: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     memory_bytes: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    energy_joules: float = 0.0
+    throttled_seconds: float = 0.0
 
 
 @implementer(IRunControl)
@@ -120,8 +125,12 @@ class _Measurement:
                 self._note_end(verdict)
             result.running[tick] = len(self._fleet.workloads.by_id)
             result.taken[tick] = np.count_nonzero(self._jobs_of_device)
+            # The counters of boards begin with what they used before the fleet was there.
+            result.energy_joules += float(self._fleet.power_watts.sum()) * result.tick_seconds
             tell((tick + 1) / ticks)
         self._split()
+        arrays = self._fleet.state.levels[DEVICE].arrays
+        result.throttled_seconds = float(sum(arrays[name].sum() for name in _THROTTLED))
         return result
 
     def _note_played(self, played: Played) -> None:
@@ -152,7 +161,7 @@ class _Measurement:
         if not self._numbers:
             return
         if self._rows is None:
-            watched = [each for each in self._running.values() if each[0] in self._numbers]
+            watched = [watched_run for watched_run in self._running.values() if watched_run[0] in self._numbers]
             found = [(self._numbers[name], workload.devices) for name, workload in watched]
             numbers = np.array([number for number, _ in found], dtype=np.int64)
             counts = [len(devices) for _, devices in found]
@@ -171,7 +180,7 @@ class _Measurement:
         """Give each watched job its values, in the order of the ticks."""
         if not self._values:
             return
-        numbers, usage, memory = (np.concatenate(each) for each in zip(*self._values, strict=True))
+        numbers, usage, memory = (np.concatenate(columns) for columns in zip(*self._values, strict=True))
         order = np.argsort(numbers, kind="stable")
         ends = np.cumsum(np.bincount(numbers, minlength=len(self._numbers)))[:-1]
         self._result.usage = dict(zip(self._numbers, np.split(usage[order], ends), strict=True))
@@ -216,7 +225,7 @@ def compare(plan: Plan, measured: Measured, span_seconds: float) -> list[Compari
     found += _starts_and_ends(plan, measured, span_seconds)
     found.append(_running(jobs, measured))
     found.append(_waits(jobs, plan))
-    watched = [each for each in plan.placement.placed if each.job.name in measured.usage]
+    watched = [placed for placed in plan.placement.placed if placed.job.name in measured.usage]
     if watched:
         found += _series(watched, plan, measured)
     return found
@@ -224,7 +233,7 @@ def compare(plan: Plan, measured: Measured, span_seconds: float) -> list[Compari
 
 def _hours(jobs: Sequence[Job], plan: Plan, measured: Measured, span: float) -> Iterator[Comparison]:
     """GPU hours, of all jobs and of those on each model; a tick for each job is what moved starts and ends may cost."""
-    models = {each.job.name: plan.trace.nodes[each.node].model for each in plan.placement.placed}
+    models = {placed.job.name: plan.trace.nodes[placed.node].model for placed in plan.placement.placed}
     own = {job.name: job for job in jobs}
     asked = {name: _hours_of(job, min(job.end_seconds, span) - job.start_seconds) for name, job in own.items()}
     shown = {
@@ -250,16 +259,16 @@ def _hours_of(job: Job, seconds: float) -> float:
 def _starts_and_ends(plan: Plan, measured: Measured, span: float) -> Iterator[Comparison]:
     """How far the start and the end of each job are from the trace's, at most."""
     by_name = {job.name: job for job in plan.trace.jobs}
-    starts = [abs(each.begin_seconds - by_name[name].start_seconds) for name, each in measured.jobs.items()]
+    starts = [abs(job.begin_seconds - by_name[name].start_seconds) for name, job in measured.jobs.items()]
     ends = [
-        abs(each.end_seconds - by_name[name].end_seconds)
-        for name, each in measured.jobs.items()
-        if each.end_seconds is not None and by_name[name].end_seconds < span
+        abs(measured_job.end_seconds - by_name[name].end_seconds)
+        for name, measured_job in measured.jobs.items()
+        if measured_job.end_seconds is not None and by_name[name].end_seconds < span
     ]
     tick = measured.tick_seconds
     for what, differences in (("start of each job", starts), ("end of each job", ends)):
         most = max(differences, default=0.0)
-        late = sum(each > tick + 1e-6 for each in differences)
+        late = sum(difference > tick + 1e-6 for difference in differences)
         text = f"at most {most:,.1f} s away" + (f"; {late:,} more than a tick" if late else "")
         yield Comparison(what, f"{len(differences):,}", text, f"a tick: {tick:g} s", not late)
 
@@ -293,39 +302,39 @@ def running_bounds(jobs: Sequence[Job], measured: Measured) -> tuple[NDArray[np.
 
 def _waits(jobs: Sequence[Job], plan: Plan) -> Comparison:
     """The waits from submit to start; what a placement adds to them is told beside the trace's."""
-    delays = {each.job.name: each.delay_seconds for each in plan.placement.placed}
+    delays = {placed.job.name: placed.delay_seconds for placed in plan.placement.placed}
     own = [job.start_seconds - job.submit_seconds for job in jobs]
     with_delay = [job.start_seconds - job.submit_seconds + delays.get(job.name, 0.0) for job in jobs]
     return Comparison("waits (5, 25, 50, 75, 95 %)", _quantile_text(own), _quantile_text(with_delay), "told", None)
 
 
 def _quantile_text(values: Sequence[float]) -> str:
-    return ", ".join(f"{each:,.0f} s" for each in np.quantile(values, QUANTILES)) if values else "none"
+    return ", ".join(f"{seconds:,.0f} s" for seconds in np.quantile(values, QUANTILES)) if values else "none"
 
 
 def _series(watched: Sequence[Placed], plan: Plan, measured: Measured) -> Iterator[Comparison]:
     """Means, distribution and correlation of usage, and the distribution of memory."""
     tick = measured.tick_seconds
     asked, asked_memory, shown, shown_memory, lags = [], [], [], [], []
-    for each in watched:
-        series = plan.trace.series[each.job.series]
-        usage = measured.usage[each.job.name].astype(np.float64)
-        asked.append(_by_tick(series, series.usage.astype(np.float64), each.job, tick, len(usage)))
+    for placed in watched:
+        series = plan.trace.series[placed.job.series]
+        usage = measured.usage[placed.job.name].astype(np.float64)
+        asked.append(_by_tick(series, series.usage.astype(np.float64), placed.job, tick, len(usage)))
         shown.append(usage)
         lags.append(max(1, round(float(np.median(np.diff(series.seconds))) / tick)) if len(series.seconds) > 1 else 1)
         if series.memory_bytes is not None:
-            asked_memory.append(_by_tick(series, series.memory_bytes, each.job, tick, len(usage)))
-            shown_memory.append(measured.memory_bytes[each.job.name].astype(np.float64))
+            asked_memory.append(_by_tick(series, series.memory_bytes, placed.job, tick, len(usage)))
+            shown_memory.append(measured.memory_bytes[placed.job.name].astype(np.float64))
     yield _means(asked, shown, _ticks_with_others(plan, watched, tick))
     yield _distribution("usage", asked, shown, _QUANTILE_POINTS, lambda value: f"{value:.1f} %")
     if asked_memory:
-        largest = max((float(each.max()) for each in asked_memory if len(each)), default=0.0)
+        largest = max((float(numbers.max()) for numbers in asked_memory if len(numbers)), default=0.0)
         bound = _MEMORY_RATIO * largest
         yield _distribution("memory", asked_memory, shown_memory, bound, lambda value: f"{value / 2**30:.2f} GiB")
     both = [(_correlation(a, lag), _correlation(b, lag)) for a, b, lag in zip(asked, shown, lags, strict=True)]
     known = [(a, b) for a, b in both if a is not None and b is not None]
     if known:
-        before, after = (float(np.median(each)) for each in zip(*known, strict=True))
+        before, after = (float(np.median(numbers)) for numbers in zip(*known, strict=True))
         yield Comparison(
             "correlation from value to value", f"{before:.3f}", f"{after:.3f}", f"{_CORRELATION:g}",
             abs(before - after) <= _CORRELATION,
@@ -336,7 +345,7 @@ def _means(
     asked: Sequence[NDArray[np.float64]], shown: Sequence[NDArray[np.float64]], with_others: Sequence[int]
 ) -> Comparison:
     """The mean usage of each job; in a tick with another job on its devices it shows that one's usage, too."""
-    triples = [each for each in zip(asked, shown, with_others, strict=True) if len(each[0])]
+    triples = [triple for triple in zip(asked, shown, with_others, strict=True) if len(triple[0])]
     differences = [abs(float(before.mean() - after.mean())) for before, after, _ in triples]
     allowed = [_MEAN_POINTS + 100.0 * ticks / len(before) for before, _, ticks in triples]
     sharing = sum(ticks > 0 for _, _, ticks in triples)
@@ -344,23 +353,23 @@ def _means(
     text = f"at most {alone:.2f} points away"
     if sharing:
         text += f"; {sharing:,} share a tick with another: at most {max(differences):.2f}"
-    met = all(each <= bound for each, bound in zip(differences, allowed, strict=True))
+    met = all(difference <= bound for difference, bound in zip(differences, allowed, strict=True))
     return Comparison("mean usage of each job", f"{len(triples):,} series", text, f"{_MEAN_POINTS:g} points alone", met)
 
 
 def _ticks_with_others(plan: Plan, watched: Sequence[Placed], tick: float) -> list[int]:
     """The ticks, at most, in which a watched job has a device that another has, too: one begins as the other ends."""
     by_device: dict[tuple[int, int], list[Placed]] = defaultdict(list)
-    for each in plan.placement.placed:
-        for index in each.indices:
-            by_device[each.node, index].append(each)
+    for placed in plan.placement.placed:
+        for index in placed.indices:
+            by_device[placed.node, index].append(placed)
     shared: Counter[str] = Counter()
     for jobs in by_device.values():
         for before, after in pairwise(sorted(jobs, key=lambda each: each.start_seconds)):
             if after.start_seconds - before.end_seconds < tick:
                 shared[before.job.name] += 1
                 shared[after.job.name] += 1
-    return [shared[each.job.name] for each in watched]
+    return [shared[placed.job.name] for placed in watched]
 
 
 def _by_tick(
@@ -387,9 +396,9 @@ def _distribution(
     text: Callable[[float], str],
 ) -> Comparison:  # fmt: skip
     """The quantiles of all values of all jobs."""
-    before, after = (np.quantile(np.concatenate(each), QUANTILES) for each in (asked, shown))
+    before, after = (np.quantile(np.concatenate(numbers), QUANTILES) for numbers in (asked, shown))
     most = float(np.abs(before - after).max())
-    trace, replay = (", ".join(map(text, each.tolist())) for each in (before, after))
+    trace, replay = (", ".join(map(text, numbers.tolist())) for numbers in (before, after))
     return Comparison(f"{what} (5, 25, 50, 75, 95 %)", trace, replay, text(bound), most <= bound)
 
 

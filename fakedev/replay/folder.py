@@ -25,7 +25,7 @@ from fakedev.replay.trace import IFolder, Window, most_devices
 
 #: A longer line is no line of a table; it is not read to its end.
 _LONGEST_LINE: Final = 100_000
-#: A file without lines is read in parts of so many characters.
+#: Characters of a part in which a file without lines is read.
 _PART: Final = 65_536
 _PACKED: Final = ".gz"
 
@@ -51,7 +51,7 @@ class TraceFolder:
             line = "" if path is None else next(_read(path, _lines), "")
         except UnicodeDecodeError:
             raise TraceProblems([f"{path}:1: is not UTF-8"]) from None
-        return [each.strip() for each in line.removeprefix("\ufeff").split(",")] if line.strip() else []
+        return [part.strip() for part in line.removeprefix("\ufeff").split(",")] if line.strip() else []
 
     def table(self, name: str, columns: Sequence[Column], form: TableForm = PLAIN) -> TableRows:
         path = self._existing(name)
@@ -69,7 +69,7 @@ class TraceFolder:
 
     def _found(self, name: str) -> Path | None:
         folders = (self._path, self._path / "csv")
-        paths = (folder / each for folder in folders for each in (name, name + _PACKED))
+        paths = (folder / file_name for folder in folders for file_name in (name, name + _PACKED))
         try:
             return next((path for path in paths if path.is_file()), None)
         except OSError as error:
@@ -136,7 +136,7 @@ def head_lines(plan: Plan, devices: Mapping[str, str], lenience: Lenience, span_
         yield f"failed in the trace, end well here: {failed:,} jobs"
     yield from (f"left out: {count:,} {what}" for what, count in sorted(trace.left_out.items()))
     yield from _named("left out: line that cannot be used", lenience.left_out)
-    delayed = [f"{each.job.name} by {format_duration(round(each.delay_seconds))}" for each in placement.delayed]
+    delayed = [f"{placed.job.name} by {format_duration(round(placed.delay_seconds))}" for placed in placement.delayed]
     yield from _named("had to wait for a place", delayed)
     yield from _named("no place: no such node or model, or too many devices", [job.name for job in placement.never])
 
@@ -144,8 +144,8 @@ def head_lines(plan: Plan, devices: Mapping[str, str], lenience: Lenience, span_
 def memory_lines(jobs: Sequence[Oversized]) -> Iterator[str]:
     """The lines of the head for jobs with more memory than their devices have."""
     names = [
-        f"{each.job} ({each.asked_bytes / 2**30:.1f} GiB; {each.device} has {each.usable_bytes / 2**30:.1f})"
-        for each in jobs
+        f"{job.job} ({job.asked_bytes / 2**30:.1f} GiB; {job.device} has {job.usable_bytes / 2**30:.1f})"
+        for job in jobs
     ]
     yield from _named("end early, with more memory than their devices have", names, _SHOWN_OF_MEMORY)
 

@@ -54,7 +54,7 @@ class Placement:
     @property
     def delayed(self) -> list[Placed]:
         """The jobs that had to wait for a place."""
-        return [each for each in self.placed if each.delay_seconds > 0]
+        return [placed for placed in self.placed if placed.delay_seconds > 0]
 
 
 class _Demand(NamedTuple):
@@ -152,7 +152,8 @@ class _Placer:
 
     def _try(self, job: Job, demand: _Demand, now: float) -> bool:
         if job.indices:
-            found = self._find_given(demand)
+            node = self._positions[demand.node]
+            found = (node, demand.indices) if (self._free[node, demand.indices] >= demand.share).all() else None
         else:
             found = self._find_share(demand) if job.share < WHOLE else self._find_whole(demand)
         if found is None:
@@ -162,10 +163,6 @@ class _Placer:
         self._result.placed.append(placed)
         heapq.heappush(self._ends, (placed.end_seconds, len(self._result.placed), placed))
         return True
-
-    def _find_given(self, demand: _Demand) -> tuple[int, tuple[int, ...]] | None:
-        node = self._positions[demand.node]
-        return (node, demand.indices) if (self._free[node, demand.indices] >= demand.share).all() else None
 
     def _find_whole(self, demand: _Demand) -> tuple[int, tuple[int, ...]] | None:
         fits = self._whole >= demand.devices

@@ -39,7 +39,7 @@ def report_html(name: str, plan: Plan, measured: Measured, comparisons: Sequence
               ("replay: boards", measured.taken)),
     ]  # fmt: skip
     lines = [f"{job.name}: no place" for job in plan.placement.never]
-    lines += [f"{each.job.name}: {each.delay_seconds:,.0f} s later" for each in plan.placement.delayed]
+    lines += [f"{placed.job.name}: {placed.delay_seconds:,.0f} s later" for placed in plan.placement.delayed]
     body += ["<h2>Without a place</h2>", *bullets(lines)] if lines else []
     return page(f"Replay of a trace: {printable(name)}", body)
 

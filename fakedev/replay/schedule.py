@@ -42,7 +42,7 @@ class Plan(NamedTuple):
 
 
 def scaled(trace: Trace, copies: int, over_seconds: float) -> Trace:
-    """The trace with each job so many times, evenly over some time from its own start on.
+    """The trace with each job repeated, evenly over some time from its own start on.
 
     :param copies: 1 or more.
     """
@@ -78,7 +78,7 @@ def plan_of(trace: Trace, policy: str, usage: Usage | Like | None) -> Plan:
         raise ValueError(f"the trace has no usage of {silent:,} of {len(jobs):,} jobs: {text}")
     placement = place(trace.nodes, jobs, policy)
     rule = DrawnUsage(usage) if isinstance(usage, Like) else usage or Usage(0.0)
-    workloads = tuple(_occurrence(each, trace, rule) for each in placement.placed)
+    workloads = tuple(_occurrence(placed, trace, rule) for placed in placement.placed)
     return Plan(trace, placement, workloads, f"{rule.words}, of {silent:,} jobs" if silent else "")
 
 
@@ -98,16 +98,16 @@ def oversized(plan: Plan, spec: FleetSpec) -> list[Oversized]:
     """The jobs with more memory than the devices of a fleet have, in the order of their starts."""
     pools = {node.name: node.pool.device_type for node in Roster(spec.pools).nodes}
     found = []
-    for each in plan.placement.placed:
-        series = plan.trace.series[each.job.series] if each.job.series else None
+    for placed in plan.placement.placed:
+        series = plan.trace.series[placed.job.series] if placed.job.series else None
         if series is None or series.memory_bytes is None:
             continue
-        device = pools[plan.trace.nodes[each.node].name]
-        values, _ = steps(series, each.job.start_seconds, each.job.end_seconds)
+        device = pools[plan.trace.nodes[placed.node].name]
+        values, _ = steps(series, placed.job.start_seconds, placed.job.end_seconds)
         usable = device.memory_total_bytes - device.memory_reserved_bytes
         asked = float(np.nanmax(series.memory_bytes[values], initial=0.0))
         if 0.0 < usable < asked:
-            found.append(Oversized(each.job.name, asked, usable, device.name))
+            found.append(Oversized(placed.job.name, asked, usable, device.name))
     return found
 
 
@@ -150,7 +150,7 @@ def steps(series: UseSeries, begin: float, end: float) -> tuple[slice, NDArray[n
     return slice(first, last), np.diff(series.seconds[first + 1 : last], prepend=begin, append=end)
 
 
-#: A job that has ended keeps its room for so long: longer than a tick.
+#: How long a job that has ended keeps its room: longer than a tick.
 _AFTER_SECONDS: Final = 600.0
 _MIB: Final = 2**20
 
@@ -178,11 +178,11 @@ def configuration_of(plan: Plan, devices: Mapping[str, str], fleet: Mapping[str,
 def _most_series_bytes(plan: Plan) -> int:
     """What the series of the jobs that run at once take of the limit of memory, at the peak."""
     times, changes = [], []
-    for each in plan.occurrences:
-        if isinstance(each.action, Run) and len(each.action.workload.activities) > 1:
-            workload = each.action.workload
+    for occurrence in plan.occurrences:
+        if isinstance(occurrence.action, Run) and len(occurrence.action.workload.activities) > 1:
+            workload = occurrence.action.workload
             taken = sum(map(profile_bytes, (workload.activities, *(use.activities for use in workload.uses))))
-            times += [each.seconds, each.seconds + workload.activities.seconds + _AFTER_SECONDS]
+            times += [occurrence.seconds, occurrence.seconds + workload.activities.seconds + _AFTER_SECONDS]
             changes += [taken, -taken]
     order = np.argsort(times, kind="stable")
     return int(np.cumsum(np.array(changes, dtype=np.int64)[order]).max(initial=0))

@@ -61,7 +61,7 @@ def scenario_of(
 ) -> Replay:
     """The replay as a scenario.
 
-    :param fleet: keys of ``fleet`` beside the pools.
+    :param fleet: keys of ``fleet`` besides the pools.
     :param overrides: values of the configuration, as ``--set`` takes them.
     :raises ConfigurationError: when the nodes cannot be those of a fleet, or an override cannot be used.
     """  # fmt: skip
@@ -72,7 +72,7 @@ def scenario_of(
     interval = tick_seconds * max(1, round(Scraping.interval_seconds / tick_seconds))
     scenario = Scenario(
         name, span_seconds, configuration.fleet.seed, Scraping(interval, min(10.0, interval), interval),
-        tuple(each.entry for each in plan.occurrences), plan.occurrences,
+        tuple(occurrence.entry for occurrence in plan.occurrences), plan.occurrences,
     )  # fmt: skip
     loaded = LoadedScenario(scenario, (Read(configuration, files, "", tuple(overrides)),), configuration.notes)
     return Replay(loaded, text)

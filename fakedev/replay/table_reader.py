@@ -157,11 +157,11 @@ class TableRows:
         head = list(form.head) or [name.strip().removeprefix("\ufeff") for name in next(reader, [])]
         if form.is_padded:
             head = _unpadded(head)
-        for each in _wrong_head(head, self._columns):
-            self._problems.add(1, each)
+        for problem in _wrong_head(head, self._columns):
+            self._problems.add(1, problem)
         self._problems.end()
-        places = [(each, head.index(each.name)) for each in self._columns if each.name in head]
-        absent = {each.name: each.default for each in self._columns if each.name not in head}
+        places = [(column, head.index(column.name)) for column in self._columns if column.name in head]
+        absent = {column.name: column.default for column in self._columns if column.name not in head}
         for fields in self._kept(reader, head):
             if len(fields) != len(head):
                 what = "the number of columns is" if form.head else "the first line has"
@@ -213,14 +213,14 @@ def _unpadded(fields: list[str]) -> list[str]:
 
 
 def _wrong_head(head: Sequence[str], columns: Sequence[Column]) -> Iterator[str]:
-    names = [each.name for each in columns]
+    names = [column.name for column in columns]
     if not head:
         yield f"is empty: the first line names the columns, as {','.join(names)}"
         return
-    twice = [each for each, count in Counter(head).items() if count > 1]
+    twice = [column for column, count in Counter(head).items() if count > 1]
     yield from (f"has the column {name[:60]!r} twice" for name in twice[:MOST_PROBLEMS])
-    short = [each[:_LONGEST_FIELD] for each in head]
-    missing = (each.name for each in columns if each.is_required and each.name not in head)
+    short = [column[:_LONGEST_FIELD] for column in head]
+    missing = (column.name for column in columns if column.is_required and column.name not in head)
     yield from (f"has no column {name!r}{did_you_mean(name, short, '')}" for name in missing)
 
 

@@ -162,7 +162,7 @@ def within(trace: Trace, window: Window) -> Trace:
     jobs = list(_jobs_within(trace.jobs, *window))
     outside = len(trace.jobs) - len(jobs)
     left_out = trace.left_out | ({"jobs outside of the time": outside} if outside else {})
-    series = {name: _part_of(each, *window) for name, each in trace.series.items()}
+    series = {name: _part_of(uses, *window) for name, uses in trace.series.items()}
     return Trace(trace.nodes, jobs, series, left_out)
 
 

@@ -29,7 +29,7 @@ MOST_VALUES: Final = 20_000_000
 
 #: The times of rows that are known at once: more than half a year has minutes.
 _MOST_TIMES: Final = 300_000
-#: A value may hold for so long: what is so much older than a window is not kept.
+#: How long a value may hold: rows that are older than a window by more are not kept.
 _BEFORE_SECONDS: Final = 60.0
 
 
@@ -61,7 +61,7 @@ class Times:
         return found
 
     def is_inside(self, text: str) -> bool:
-        """Whether a row is kept: its value may hold in the window, or it is to be refused."""
+        """Whether a row is kept: its value may hold in the window, or it must be refused."""
         try:
             seconds = self.seconds(text)
         except ValueError:
@@ -217,10 +217,10 @@ def usage_of(text: str) -> Usage | Like:
         return Like(name)
     parts = text.split(":")
     try:
-        values = [float(each) for each in parts]
+        values = [float(part) for part in parts]
     except ValueError:
         values = []
-    if not 1 <= len(values) <= 2 or not all(0 <= each <= 100 for each in values):
+    if not 1 <= len(values) <= 2 or not all(0 <= value <= 100 for value in values):
         example = f"as 60:20, or {LIKE}{next(iter(DISTRIBUTIONS))}"
         raise ValueError(f"{text[:40]!r} is no usage: give percent and fluctuation, each 0 to 100, {example}")
     return Usage(*values)

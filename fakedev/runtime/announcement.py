@@ -133,7 +133,7 @@ def reach(service: ListeningService) -> str:
     needs = [] if gate is None or gate.is_open else ["a token"]
     if gate is not None and getattr(service.factory, "is_tls", False):
         needs.append("TLS")
-    words = [each for each in (_reach(service), f"with {' and '.join(needs)}" if needs else "") if each]
+    words = [text for text in (_reach(service), f"with {' and '.join(needs)}" if needs else "") if text]
     return f"[{', '.join(words)}]" if words else ""
 
 

@@ -72,10 +72,10 @@ class Application(LoggedService):
         """See IPart."""
         return {name: problem for part in parts_of(self) for name, problem in part.problems().items()}
 
-    def trouble(self) -> str | None:
+    def unready_reason(self) -> str | None:
         """See IPart; the first one."""
-        troubles = filter(None, (part.trouble() for part in parts_of(self)))
-        return next(troubles, None) or self.listeners.shortage.trouble(self._reactor.seconds())
+        reasons = filter(None, (part.unready_reason() for part in parts_of(self)))
+        return next(reasons, None) or self.listeners.shortage.problem(self._reactor.seconds())
 
     def privilegedStartService(self) -> None:
         """Listen; from now on a signal is an orderly stop."""
@@ -131,6 +131,11 @@ def run_application(make: Callable[[IReactor], Application], logging: Logging) -
     :returns: the name of the signal that stopped it; empty when none did.
     :raises SystemExit: 1, after a line of explanation, when an address cannot be used.
     """
+    if EarlySignals.installed() is None:
+        # A signal between the first address or ready file and the reactor's start must find an orderly stop.
+        early = EarlySignals(_STOPS, by_signal=True)
+        for number in _STOPS:
+            signal.signal(number, early)
     reactor = program_reactor()
     begin_logging(logging.level, logging.format)
     application = make(reactor)

@@ -35,7 +35,7 @@ def client_context(tls: ClientTls) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if tls.cert_file:
         try:
-            # A key with a password is refused: nobody can be asked for it.
+            # A key with a password is rejected: there is nobody to type it.
             context.load_cert_chain(tls.cert_file, tls.key_file, lambda: b"")
         except OSError as error:
             files = f"cert-file, key-file: {tls.cert_file}, {tls.key_file}"
@@ -88,7 +88,7 @@ def secured(connection: socket.socket, host: str, tls: ClientTls, wait: Callable
     """TLS on a connected socket, which is closed when that fails.
 
     :param host: the server's certificate must be for it.
-    :param wait: waits for events of a descriptor, those of select.poll, or raises.
+    :param wait: waits for events of a descriptor (as in select.poll), or raises.
     :raises OSError: when a file cannot be used, or the server is refused, or refuses us.
     """
     try:

@@ -18,7 +18,7 @@ from typing import Final, Generic, TypeVar
 
 from twisted.internet.interfaces import IReactorTime
 
-#: Seconds since the machine was started, which nothing sets; on Linux with the time in which it slept.
+#: Boot-time clock, in seconds; not affected by setting the time. On Linux it also counts the time in suspend.
 passed_seconds: Callable[[], float] = (
     partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
 )
@@ -100,7 +100,7 @@ class HalfOfTurns:
 
 
 class PatientCall:
-    """A delayed call that judges a silent peer, as callLater's: one that fires gives waiting input a chance first.
+    """Like callLater, but runs one reactor turn late, so that input already received is handled first.
 
     In each turn the reactor calls what is due before it reads. So a due call waits for one more turn, in which
     everything that waits at the sockets is read; after a pause it waits for GRACE_SECONDS before that. Whoever receives
@@ -130,7 +130,7 @@ class PatientCall:
         """Call back ``seconds`` from now; only while active."""
         self._due = self._clock.seconds() + seconds
         self._had_grace = False
-        # To move a call forward Twisted looks for it among all calls: a millisecond beside 10,000 connections.
+        # To move a call forward Twisted looks for it among all calls: a millisecond with 10,000 connections.
         if self._is_last_turn or self._due < self._call.getTime():
             self._is_last_turn = False
             self._call.cancel()
@@ -153,7 +153,7 @@ def no_op(*_: object) -> None:
 
 Peer = TypeVar("Peer")
 
-#: So many peers are judged in one turn of the reactor: closing thousands at once would hold up all others.
+#: Maximum peers checked in one turn of the reactor: closing thousands at once would hold up all others.
 _MAX_AT_ONCE: Final = 100
 
 
@@ -161,7 +161,7 @@ class Timeouts(Generic[Peer]):
     """Calls back for each peer, some time after it was started, unless it is stopped before.
 
     One call of the clock serves all, for they are due in the order in which they were started. A call for each would
-    cost more than all else for a connection that sends one message. They are judged as by a
+    cost more than all else for a connection that sends one message. They are checked as by a
     :class:`~fakedev.runtime.clock.PatientCall`: waiting input is read before.
 
     :param seconds: from start() until it is due. It may be changed; those that were started with a longer time may
@@ -178,7 +178,7 @@ class Timeouts(Generic[Peer]):
         # In a plain dict, finding the first entry would pass all deleted ones.
         self._running: OrderedDict[Peer, float] = OrderedDict()
         self._call: PatientCall | None = None
-        self._until = 0.0  # what is due by then is judged by the call
+        self._until = 0.0  # the call checks what is due by then
 
     def __len__(self) -> int:
         return len(self._running)

@@ -13,6 +13,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import accumulate, islice, takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,9 +31,9 @@ from fakedev.base.errors import CannotWrite
 PRIVATE: Final = 0o600
 #: How many bytes are searched at a time for the last end of a line.
 _BLOCK_BYTES: Final = 65536
-#: Lines that wait for a disk that is full or read-only: their bytes, and the writes that are made up for at once.
+#: Bytes of lines that wait for a disk that is full or read-only, and of those that are then written at once.
 MAX_WAITING_BYTES: Final = 16 * 2**20
-_WRITES_AT_ONCE: Final = 100
+_BYTES_AT_ONCE: Final = 65536
 
 
 def open_own(path: str, flags: int = 0) -> int:
@@ -96,7 +97,7 @@ class LineFile:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no more lines are written: it is closed, or too many have waited."""
+        """Whether it has stopped writing: it is closed, or too many lines have waited."""
         return self._descriptor < 0
 
     def write(self, lines: bytes = b"") -> None:
@@ -109,13 +110,14 @@ class LineFile:
             self._waiting_bytes += len(lines)
         if self.has_ended or not self._waiting:
             return
+        ends = accumulate(map(len, self._waiting))
+        count = max(1, sum(1 for _ in takewhile(lambda end: end <= _BYTES_AT_ONCE, ends)))
         try:
-            for _ in range(min(len(self._waiting), _WRITES_AT_ONCE)):
-                self.append([self._waiting[0]])
-                self._waiting_bytes -= len(self._waiting.popleft())
+            self.append([b"".join(islice(self._waiting, count))])
         except OSError as reason:
             self.fail(CannotWrite(self._path, reason))
             return
+        self._waiting_bytes -= sum(len(self._waiting.popleft()) for _ in range(count))
         if not self._waiting:
             self.works()
 
@@ -155,19 +157,19 @@ class LineFile:
         self.cut(0)
 
     def cut(self, size: int) -> None:
-        """Remove what follows so many bytes."""
+        """Cut the file to this number of bytes."""
         os.ftruncate(self._descriptor, size)
         self.size = size
 
     def close(self) -> None:
-        """Write no more lines. The log has the loss of those that wait and find no room now either."""
+        """Stop writing. Waiting lines that still find no room are lost, which is logged."""
         if self.has_ended:
             return
         try:
             if self._waiting:
                 self.append(self._waiting)
         except OSError:
-            text = "the {what} {path} lacks its last lines: {count} writes found no room"
+            text = "the {what} {path} misses its last lines: {count} writes found no room"
             self.log.error(text, what=self._what, path=self._path, count=len(self._waiting))
         self._waiting.clear()
         os.close(self._descriptor)

@@ -151,24 +151,24 @@ class _Endpoints:
 
 def no_answer(error: BaseException, url: str) -> ApiError:
     """Why there is no answer, in one line."""
-    for each in _causes(error):
-        if isinstance(each, ApiError):
-            return each
-        module = type(each).__module__
+    for cause in _causes(error):
+        if isinstance(cause, ApiError):
+            return cause
+        module = type(cause).__module__
         if module.startswith("service_identity"):
             text = f"the certificate of {url} is for another name: give the name in it as tls-server-name"
             return ApiError(NO_ANSWER, "Certificate", text)
         if module.startswith("OpenSSL"):
-            return ApiError(NO_ANSWER, "Certificate", _tls_text(each, url))
-        if isinstance(each, DNSLookupError):
+            return ApiError(NO_ANSWER, "Certificate", _tls_text(cause, url))
+        if isinstance(cause, DNSLookupError):
             return ApiError(NO_ANSWER, "NoConnection", f"{url}: there is no such host")
-        if isinstance(each, (ConnectTimeout, ConnectingCancelledError, TimeoutError)):
+        if isinstance(cause, (ConnectTimeout, ConnectingCancelledError, TimeoutError)):
             return ApiError(NO_ANSWER, "NoAnswer", f"{url} does not answer in time")
-        if isinstance(each, ConnectError):
-            number = each.osError
-            reason = plain_reason(OSError(number, "")) if isinstance(number, int) else _plain(each)
+        if isinstance(cause, ConnectError):
+            number = cause.osError
+            reason = plain_reason(OSError(number, "")) if isinstance(number, int) else _plain(cause)
             return ApiError(NO_ANSWER, "NoConnection", f"cannot connect to {url}: {reason}")
-        if isinstance(each, ConnectionClosed):
+        if isinstance(cause, ConnectionClosed):
             return ApiError(NO_ANSWER, "Broken", f"{url} has closed the connection")
     return ApiError(NO_ANSWER, "Garbled", f"{url} does not answer in HTTP: {_plain(error)}")
 
@@ -178,8 +178,8 @@ def _causes(error: BaseException) -> list[BaseException]:
     reasons = getattr(error, "reasons", None)
     if not isinstance(reasons, list):
         return [error]
-    inner = [each.value if isinstance(each, Failure) else each for each in reasons]
-    return [cause for each in inner if isinstance(each, BaseException) for cause in _causes(each)]
+    inner = [reason.value if isinstance(reason, Failure) else reason for reason in reasons]
+    return [cause for inner_error in inner if isinstance(inner_error, BaseException) for cause in _causes(inner_error)]
 
 
 def _plain(error: BaseException) -> str:
@@ -202,7 +202,7 @@ def _tls_text(error: BaseException, url: str) -> str:
 
 def is_cancelled(error: BaseException) -> bool:
     """Whether a request ended because its Deferred was cancelled."""
-    return any(isinstance(each, CancelledError) for each in _causes(error))
+    return any(isinstance(cause, CancelledError) for cause in _causes(error))
 
 
 #: The longest answer: a page of 500 objects.

@@ -38,8 +38,9 @@ from fakedev.schema.addresses import ListenAddress
 #: A port without descriptors looks again after this time; sooner when it has closed a connection.
 RETRY_SECONDS: Final = 0.2
 ROOM_SECONDS: Final = 0.01
-#: Connections that a port accepts in one turn of the reactor.
+#: Connections that a port accepts in one turn of the reactor, and for how long: one with TLS takes a millisecond.
 _MAX_ACCEPTS: Final = 20
+_MAX_ACCEPT_SECONDS: Final = 0.005
 #: After this time without a shortage it is over.
 OVER_SECONDS: Final = 10.0
 #: Descriptors that connections leave for files and logs, those of line ports also for HTTP and so for /health. With a
@@ -93,7 +94,7 @@ def is_out_of_descriptors(reason: BaseException) -> bool:
 
 
 class DescriptorShortage:
-    """Whether the ports of an application lack descriptors; the log has it once for each shortage.
+    """Whether the ports of an application are short of file descriptors; each shortage is logged once.
 
     :ivar postponed: how often a port did not accept because of it.
     """
@@ -106,17 +107,17 @@ class DescriptorShortage:
 
     def note(self, now: float) -> None:
         """A port has not accepted."""
-        if self.trouble(now) is None:
-            text = "{trouble}; raise the limit (LimitNOFILE=, ulimit -n) or lower max-connections"
-            self.log.error(text, trouble=_TROUBLE)
+        if self.problem(now) is None:
+            text = "{problem}; raise the limit (LimitNOFILE=, ulimit -n) or lower max-connections"
+            self.log.error(text, problem=_SHORTAGE)
         self._last_seconds = now
         self.postponed += 1
 
-    def trouble(self, now: float) -> str | None:
+    def problem(self, now: float) -> str | None:
         """What is wrong; None when there was no shortage lately."""
         if self._last_seconds is None or now - self._last_seconds > OVER_SECONDS:
             return None
-        return _TROUBLE
+        return _SHORTAGE
 
 
 @implementer(IReadDescriptor)
@@ -167,34 +168,32 @@ class CarefulPort:
         """Accept waiting connections one by one, or pause when descriptors are short."""
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         spare = min(self._spare, limit * self._spare // _WHOLE)
+        began = self._reactor.seconds()
         for _ in range(_MAX_ACCEPTS):
             lowest = self._find_lowest(self._port.fileno())
             if lowest is None or lowest + spare >= limit:
-                self._postpone()
+                self._shortage.note(self._reactor.seconds())
+                seconds = ROOM_SECONDS if self._make_room() else RETRY_SECONDS
+                self._reactor.removeReader(self)
+                self._reactor.callLater(seconds, self._look_again)
                 return
             # Twisted raises the number when it has accepted as many, and leaves it at 1 when nothing waits.
             self._port.numberAccepts = 1
             self._port.doRead()
-            if self._port.numberAccepts == 1:
+            if self._port.numberAccepts == 1 or self._reactor.seconds() - began >= _MAX_ACCEPT_SECONDS:
                 return
 
     def close(self) -> None:
-        """Accept no more, before the port is closed."""
+        """Stop accepting, before the port is closed."""
         self._is_closed = True
         self._reactor.removeReader(self)
-
-    def _postpone(self) -> None:
-        self._shortage.note(self._reactor.seconds())
-        seconds = ROOM_SECONDS if self._make_room() else RETRY_SECONDS
-        self._reactor.removeReader(self)
-        self._reactor.callLater(seconds, self._look_again)
 
     def _look_again(self) -> None:
         if not self._is_closed:
             self._reactor.addReader(self)
 
 
-_TROUBLE: Final = "no file descriptors are left for connections: new ones wait"
+_SHORTAGE: Final = "no file descriptors are left for connections: new ones wait"
 
 
 _LOOK_AGAIN_SECONDS = 0.02

@@ -171,7 +171,7 @@ class LogFile:
         self._file.flush()
 
     def flush(self) -> None:
-        """As that of a stream; nothing waits."""
+        """Required of a stream; nothing is buffered here."""
 
     def signalled(self) -> None:
         """Open the file again if another program has moved it, else rotate it. Without a new file the old one stays."""

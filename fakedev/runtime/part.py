@@ -49,9 +49,9 @@ class IPart(IService):
         """Its groups of the page of fakedev's own metrics."""
 
     def problems() -> Mapping[str, str]:
-        """Why what it writes to takes no more, by what it is (``record``, ``otlp``); empty texts for what does."""
+        """Why each of its outputs (``record``, ``otlp``) has failed, by its name; empty text: it works."""
 
-    def trouble() -> str | None:
+    def unready_reason() -> str | None:
         """Why the program takes no new work, for ``/readyz``; None when it does."""
 
     def before_tick() -> None:
@@ -67,7 +67,7 @@ class IPart(IService):
         """Remove sockets and files that only a running program has, when it ends and its reactor has not run."""
 
     def drain() -> Deferred[None] | None:
-        """Begin no more work, before anything stops; fires when the work in progress is over."""
+        """Stop accepting work, before anything stops; fires when the work in progress is over."""
 
     def hurry(signal_name: str) -> None:
         """End the work that :meth:`drain` waits for, because of another signal."""
@@ -181,7 +181,7 @@ class Ports(Generic[Entry]):
         return service
 
     def _placed(self, section: Any) -> list[tuple[Place, Entry]]:
-        """The entries by address; a number tells equal addresses apart (port 0 may occur several times)."""
+        """The entries by address; a number distinguishes equal addresses (port 0 may occur several times)."""
         seen: Counter[ListenAddress] = Counter()
         placed = []
         for entry in self._entries(section):
@@ -248,7 +248,7 @@ class Part(MultiService):
     def problems(self) -> Mapping[str, str]:
         return {}
 
-    def trouble(self) -> str | None:
+    def unready_reason(self) -> str | None:
         return None
 
     def before_tick(self) -> None: ...

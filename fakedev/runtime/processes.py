@@ -219,10 +219,10 @@ def run_in_copy(work: Callable[[], None]) -> Outcome:
         return _Copy(number)
     code = 1
     try:
-        # It must not be told what its parent is told, nor hold its ports when that is killed.
+        # It must not receive its parent's signals, nor hold the parent's ports after the parent was killed.
         signal.set_wakeup_fd(-1)
-        for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
-            signal.signal(each, signal.SIG_DFL)
+        for signal_number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(signal_number, signal.SIG_DFL)
         os.closerange(_FIRST_DESCRIPTOR, _ANY_DESCRIPTOR)
         gc.disable()
         work()

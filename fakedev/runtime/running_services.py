@@ -82,7 +82,7 @@ class Registration:
     """The file of this process, which is a service.
 
     :param configuration: its file; None for the built-in demo, and for programs without one.
-    :param name: of the service; empty: that of its file.
+    :param name: of the service; empty: the name of its file.
     """
 
     def __init__(self, configuration: str | None, environ: Mapping[str, str], name: str = "") -> None:
@@ -185,7 +185,7 @@ def _read(path: Path) -> RunningService:
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
             raise ValueError("it is no private file of this user")
         tree = json.loads(file.read(_MOST_BYTES))
-    addresses = tuple(_record(ServedAddress, each) for each in tree["addresses"])
+    addresses = tuple(_record(ServedAddress, address) for address in tree["addresses"])
     return _record(RunningService, tree, addresses=addresses)
 
 

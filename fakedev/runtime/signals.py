@@ -19,7 +19,7 @@ ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @dataclass
 class EndingSignals:
-    """Calls ``first`` with the name of the first signal, and ``again`` with that of each later one.
+    """Calls ``first`` with the name of the first signal, and ``again`` with the name of each later one.
 
     :param reactor: both are called in its thread.
     """

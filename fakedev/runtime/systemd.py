@@ -106,7 +106,7 @@ class SystemdNotifier(Service):
                 return
             except OSError as error:
                 if not self._has_failed:
-                    self.log.warn("systemd cannot be told how the service is: {error}", error=error)
+                    self.log.warn("systemd cannot be notified: {error}", error=error)
                 self._has_failed = True
                 self._waiting.clear()
                 return

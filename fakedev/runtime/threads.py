@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from twisted.application.service import Service
@@ -63,6 +64,16 @@ def wait_in_thread(reactor: IReactorThreads, work: Callable[[], Outcome]) -> Def
     return done
 
 
+def load_in_thread(reactor: IReactorThreads, *names: str) -> Deferred[None]:
+    """Load modules in a thread: loaded at their first use, they would hold the reactor for some 20 ms each."""
+
+    def load() -> None:
+        for name in names:
+            import_module(name)
+
+    return call_in_thread(reactor, load)
+
+
 _ADDRESSES: Final[dict[int, type[IPv4Address | IPv6Address]]] = {
     socket.AF_INET: IPv4Address, socket.AF_INET6: IPv6Address,
 }  # fmt: skip
@@ -90,7 +101,7 @@ class PatientResolver:
         addressTypes: Sequence[type[IAddress]] | None = None,
         transportSemantics: str = "TCP",
     ) -> IHostResolution:
-        """Look up a name; the receiver is told of each address, then of the end. No address: there is no such host."""
+        """Look up a name; the receiver gets each address, then the end. No address: there is no such host."""
         protocol: Literal["TCP", "UDP"] = "UDP" if transportSemantics == "UDP" else "TCP"
         kind = socket.SOCK_DGRAM if protocol == "UDP" else socket.SOCK_STREAM
 

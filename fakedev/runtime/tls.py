@@ -5,6 +5,7 @@ Client: the certificate authority of the server, and our own certificate. Server
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 from zope.interface import implementer
@@ -77,14 +78,17 @@ _MISSING_FOR_SERVERS: Final = f"TLS needs pyOpenSSL, which is not installed: {in
 #: The only protocol that peers may ask for by its name (ALPN).
 _ALPN: Final = b"http/1.1"
 _SESSION_ID: Final = b"fakedev"
+#: Contexts that are kept (chosen: more than the addresses of a service with different settings).
+_MOST_CONTEXTS: Final = 8
 
 
 class CannotUseTls(ValueError):
     """TLS cannot be used as it is configured: a package is missing, or a certificate cannot be used."""
 
 
+@lru_cache(maxsize=_MOST_CONTEXTS)
 def tls_context(server: TlsServer) -> Any:
-    """A context of OpenSSL with the settings.
+    """A context of OpenSSL with the settings; the same one for equal settings, as it takes some 5 ms to make.
 
     :raises CannotUseTls: when pyOpenSSL is missing, or a certificate or a key cannot be used.
     """
@@ -97,13 +101,13 @@ def tls_context(server: TlsServer) -> Any:
     chain = _certificate_chain(server.certificate_pem, "the certificate")
     try:
         context.use_certificate(chain[0])
-        for each in chain[1:]:
-            context.add_extra_chain_cert(each)
+        for certificate in chain[1:]:
+            context.add_extra_chain_cert(certificate)
         key: Any = load_pem_private_key(server.key_pem.encode(), None)
         context.use_privatekey(key)
         context.check_privatekey()
     except (SSL.Error, ValueError, TypeError):
-        raise CannotUseTls("the key is none in PEM without a password, or is not that of the certificate") from None
+        raise CannotUseTls("the key is not in PEM, has a password, or does not belong to the certificate") from None
     versions = {"TLS10": SSL.TLS1_VERSION, "TLS11": SSL.TLS1_1_VERSION, "TLS12": SSL.TLS1_2_VERSION,
                 "TLS13": SSL.TLS1_3_VERSION}  # fmt: skip
     context.set_min_proto_version(versions[server.least_version])
@@ -165,7 +169,7 @@ def _certificate_chain(text: str, what: str) -> list[Any]:
     try:
         return [*x509.load_pem_x509_certificates(text.encode())]
     except ValueError:
-        raise CannotUseTls(f"{what} is none in PEM") from None
+        raise CannotUseTls(f"{what} is not in PEM") from None
 
 
 def _names_of(certificate: Any) -> frozenset[str]:

@@ -111,8 +111,8 @@ TLS_SERVER: Final = Section(
         Key("client_ca_file", Path(), "Authorities of clients' certificates."),
         Key("client_ca", _PEM, "The authorities themselves, in place of client_ca_file."),
         Key(
-            "client_auth_type", Choice((*(each.value for each in ClientAuth), _OLD_REQUIRE)),
-            "What is asked of clients.", default=ClientAuth.NONE.value,
+            "client_auth_type", Choice((*(client_auth.value for client_auth in ClientAuth), _OLD_REQUIRE)),
+            "What clients must present.", default=ClientAuth.NONE.value,
         ),
         *keys_from(TlsServer, "allowed_names", "least_version", "most_version"),
         Key("cipher_suites", ListOf(Choice(tuple(_CIPHERS))), "For versions up to TLS 1.2.", default=()),
@@ -162,10 +162,10 @@ def read_tls_server(
         report.problem(values.place_of("client_allowed_sans"), text)
     if values["min_version"] > values["max_version"]:
         report.problem(values.place_of("min_version"), "min_version: is above max_version")
-    curves = [_CURVES[each] for each in values["curve_preferences"]]
+    curves = [_CURVES[name] for name in values["curve_preferences"]]
     if len(curves) > 1:
         report.problem(values.place_of("curve_preferences"), "curve_preferences: one curve can be given, not several")
-    ciphers = tuple(found for each in values["cipher_suites"] if (found := _CIPHERS[each]))
+    ciphers = tuple(found for name in values["cipher_suites"] if (found := _CIPHERS[name]))
     return values.build(
         TlsServer, certificate_pem=certificate, key_pem=key, client_ca_pem=authority, client_auth=auth, ciphers=ciphers,
         curve=curves[0] if curves else "",

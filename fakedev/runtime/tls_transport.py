@@ -28,7 +28,7 @@ PlainAnswer = Callable[[bytes], bytes | None]
 
 
 class HandshakeWatch(Protocol):
-    """Is told of the handshakes of a port. It may end one by ``abortConnection``."""
+    """Observes the handshakes of a port. It may end one by ``abortConnection``."""
 
     def begun(self, peer: TlsTransport, host: str) -> None: ...
     def agreed(self, peer: TlsTransport) -> object: ...
@@ -75,7 +75,7 @@ class TlsTransport(BufferingTLSTransport):
             self._watch = None
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """End, perhaps before anything was agreed on."""
+        """End, perhaps before the handshake."""
         watch, self._watch = self._watch, None
         if watch is not None:
             (watch.agreed if self._is_agreed() else watch.lost)(self)

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from zope.interface import Attribute, Interface, implementer
 
 #: Seconds that all connections together may take in one turn of the reactor.
-TURN_SECONDS: Final = 0.010
+TURN_SECONDS: Final = 0.005
 
 
 class ITurnTaker(Interface):
@@ -73,7 +73,7 @@ class _Waiting:
         self._count += 1
 
     def pop(self) -> ITurnTaker:
-        """The next one, which waits no more."""
+        """Remove and return the next one."""
         used, _, host = heappop(self._hosts)
         while used < self._used[host]:  # it was served since
             heappush(self._hosts, (self._used[host], next(self._order), host))
@@ -250,7 +250,7 @@ class Inbox:
             call(*arguments)
 
     def take(self, most: int = STEPS_AT_ONCE) -> None:
-        """Take at most so many steps of what waits."""
+        """Take at most this number of waiting steps."""
         left = most
         while self._waiting and left:
             taken = sum(1 for _ in islice(self._waiting[0], left))

@@ -73,7 +73,7 @@ class OwnedUnixPort(unix.Port):
 
     def startListening(self) -> None:
         """Bind, listen, then give the file its group and rights."""
-        # The mask is that of the whole process: none of our threads makes files.
+        # The mask holds for the whole process: none of our threads makes files.
         mask = os.umask(0o177)
         try:
             super().startListening()
@@ -105,7 +105,7 @@ class OwnedUnixPort(unix.Port):
 class UnixEndpoint:
     """A UNIX socket with the owner, mode and group of its address, in the place of one that nobody listens on.
 
-    Twisted's own endpoint lets every user connect unless told otherwise, sets no group, and clears stale sockets only
+    Twisted's own endpoint lets every user connect by default, sets no group, and clears stale sockets only
     by lock files, which stay when a container is killed.
 
     :param make_folder: make the folder, only for this user, when it is missing.

@@ -1,7 +1,7 @@
 """Scenarios: timelines of faults and workloads, the truth of a run, its samples, and scores of alert rules.
 
 Start with `entries.py` (what a timeline says) and `run.py` (a run in virtual time). `truth.py` has what really
-happened; `samples/` what a Prometheus saw of it, `rules/` the alert rules, `scores/` how well they told the truth.
+happened; `samples/` what a Prometheus saw of it, `rules/` the alert rules, `scores/` how well they found the truth.
 Touch the outside: `live.py` (a running service) and `start.py`.
 """
 

@@ -59,11 +59,11 @@ def timeline_of(
             case StopWorkload(workload_id) | DropWorkload(workload_id):
                 yield {**at, "stop": names.get(workload_id, workload_id)}
             case StopWorkloads(ids) | DropWorkloads(ids):
-                yield from ({**at, "stop": names.get(each, each)} for each in ids)
+                yield from ({**at, "stop": names.get(workload_id, workload_id)} for workload_id in ids)
             case ClearFault(fault_id):
                 yield {**at, "clear": _fault(fault_id, names)}
             case ClearFaults(ids):
-                yield from ({**at, "clear": _fault(each, names)} for each in ids)
+                yield from ({**at, "clear": _fault(fault_id, names)} for fault_id in ids)
             case Reload():
                 yield {**at, "reload": reloads[stamped.sequence]}
             case ChangeClock(_, _, reason):
@@ -87,7 +87,7 @@ def _written(fields: Mapping[str, object], known: Mapping[str, Field]) -> dict[s
     found = {name: _value(value, known[name].kind) for name, value in fields.items() if name != _FAULTS}
     brought = fields.get(_FAULTS, ())
     if isinstance(brought, list | tuple) and brought:
-        found[_FAULTS] = [_written(each, FAULT_FIELDS) for each in brought]
+        found[_FAULTS] = [_written(fault, FAULT_FIELDS) for fault in brought]
     return found
 
 

@@ -15,7 +15,7 @@ from fakedev.scenario.entries import Inject, Occurrence, Run, Scenario
 from fakedev.scenario.timeline import IRunControl, Played, Player, planned_ends
 from fakedev.web.probes import ReloadFailed
 
-#: The most occurrences that are described at once: of those before now, and of those to come.
+#: Maximum occurrences in one answer: of the past, and of the future.
 MOST_SHOWN: Final = 1000
 #: The most device words of an occurrence that are described; ``more-devices`` counts the rest.
 _MOST_DEVICES: Final = 10
@@ -52,7 +52,7 @@ class LiveScenario:
         self._planned_ends = planned_ends(scenario.occurrences)
         #: What has become of each occurrence that was played, by its number.
         self._played: list[Played] = []
-        #: The numbers of those whose workload or fault is still there, by its id; and when the others ended.
+        #: Numbers of occurrences whose workload or fault still exists, by its id; and when the others ended.
         self._lasting: dict[str, int] = {}
         self._ended: dict[int, float] = {}
 
@@ -90,8 +90,8 @@ class LiveScenario:
     def _note_ends(self) -> None:
         """Note which workloads and faults have ended, however that came."""
         faults, workloads = self._fleet.faults.by_id, self._fleet.workloads.by_id
-        for each in [each for each in self._lasting if each not in faults and each not in workloads]:
-            self._ended[self._lasting.pop(each)] = self._fleet.state.seconds
+        for place in [place for place in self._lasting if place not in faults and place not in workloads]:
+            self._ended[self._lasting.pop(place)] = self._fleet.state.seconds
 
     def progress(self) -> dict[str, Any]:
         """How far it is, in the few values that each frame of the live view has."""
@@ -115,20 +115,20 @@ class LiveScenario:
         played = self._player.played
         recent = range(max(0, played - MOST_SHOWN), played)
         # What goes on is shown, however long ago it began.
-        older = [each for each in nsmallest(MOST_SHOWN // 2, self._lasting.values()) if each < recent.start]
+        older = [lasting for lasting in nsmallest(MOST_SHOWN // 2, self._lasting.values()) if lasting < recent.start]
         recent = recent[len(older) :]
         waiting = range(played, min(played + MOST_SHOWN, progress["total"]))
         return {
             **progress,
             "seconds": self._fleet.state.seconds,
-            "occurrences": [self.described(each) for numbers in (older, recent, waiting) for each in numbers],
+            "occurrences": [self.described(number) for numbers in (older, recent, waiting) for number in numbers],
         }
 
     def numbers(self) -> list[int]:
-        """The numbers of all occurrences: of those that go on, those to come, then the others, the newest first."""
+        """The numbers of all occurrences: current ones, future ones, then the past ones, the newest first."""
         self._note_ends()
         lasting, played = set(self._lasting.values()), self._player.played
-        before = (each for each in range(played - 1, -1, -1) if each not in lasting)
+        before = (place for place in range(played - 1, -1, -1) if place not in lasting)
         return [*sorted(lasting), *range(played, len(self._player.occurrences)), *before]
 
     def described(self, number: int) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class LiveScenario:
         played = self._played[number]
         if played.problem:
             return "refused", printable(played.problem)
-        is_on = _starts(played.occurrence) and any(each in self._lasting for each in played.ids)
+        is_on = _starts(played.occurrence) and any(lasting_id in self._lasting for lasting_id in played.ids)
         return ("active" if is_on else "done"), ""
 
     def _words_of(self, occurrence: Occurrence) -> str:

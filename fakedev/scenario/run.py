@@ -22,7 +22,7 @@ from fakedev.scenario.truth import Truth, TruthFinder
 
 
 class Setup(NamedTuple):
-    """A configuration that a scenario uses: the one that it begins with, or that of a reload.
+    """A configuration that a scenario uses: at its start, or from a reload on.
 
     :ivar identities: of the pools, by their names.
     :ivar source: what it was read from.
@@ -37,10 +37,10 @@ class Setup(NamedTuple):
 class Run:
     """A run of a scenario in virtual time.
 
-    :param setups: the configuration at the start, then those of reloads, by their numbers; all of one epoch.
+    :param setups: the configuration at the start, then the reloads', by their numbers; all of one epoch.
     :param record: receives every event, in order.
     :param tell: receives the entries of the journal, in order.
-    :param on_played: told of each occurrence of the timeline.
+    :param on_played: called with each occurrence of the timeline.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Run:
     @property
     def pool_identities(self) -> Mapping[str, Identity]:
         """The identities of the pools as they are now, by their names."""
-        return next(each.identities for each in self._setups if each.source is self._used)
+        return next(setup.identities for setup in self._setups if setup.source is self._used)
 
     @property
     def truth(self) -> Truth:

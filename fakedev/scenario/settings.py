@@ -146,7 +146,7 @@ RULES: Final = Section(
             "expects",
             MapOf(OneOf((ListOf(Text(), words="list of words"), Text())), words="mapping of alerts to what they find"),
             "What each alert is to find, by its name: kinds of faults (`fan`, `xid code=79`), effects "
-            f"({', '.join(f'`{each}`' for each in EFFECTS)}), names of entries; `{NOTHING}`: it must not fire.",
+            f"({', '.join(f'`{effect}`' for effect in EFFECTS)}), names of entries; `{NOTHING}`: it must not fire.",
             default={},
         ),
     ),
@@ -181,7 +181,7 @@ class Read(NamedTuple):
 class LoadedScenario:
     """A scenario with its configurations.
 
-    :ivar configurations: that of the start, then those of the reloads, by their numbers.
+    :ivar configurations: at the start, then of the reloads, by their numbers.
     """
 
     scenario: Scenario
@@ -195,16 +195,16 @@ def load_scenario(
     """The scenario of a file.
 
     :param config: a configuration in place of the scenario's.
-    :param overrides: of the configuration, after those of the scenario.
+    :param overrides: of the configuration, applied after the scenario's.
     :raises ConfigurationError: with every problem.
     """
     report, files = Report(os.path.dirname(os.path.abspath(path))), Files(environ=environ)
     values = _values(path, files, report)
-    own = values[SET_KEY] if config else ()  # the loader takes those of the file itself
+    own = values[SET_KEY] if config else ()  # the loader applies the file's own
     first = _read(config or path, environ, (*own, *overrides))
     fleet = CompiledFleet(first.configuration.fleet)
     reader = _Reader(fleet, first, Catalog(files, report, report.folder, os.path.dirname(path)), environ, report)
-    entries = [entry for each in values["timeline"] if (entry := reader.entry(each)) is not None]
+    entries = [entry for row in values["timeline"] if (entry := reader.entry(row)) is not None]
     _check_names(values["timeline"], reader, report)
     report.raise_if_any()
     head: Values = values[SCENARIO_KEY]
@@ -258,7 +258,7 @@ def _rules(
     for values in entries:
         expects = {}
         for alert, written in values["expects"].items():
-            words = tuple(each.strip() for each in (written.split(",") if isinstance(written, str) else written))
+            words = tuple(word.strip() for word in (written.split(",") if isinstance(written, str) else written))
             for word in words:
                 if word != NOTHING:
                     report.tried(values.place_of("expects"), f"expects.{alert}: ", read_word, word, names)
@@ -287,10 +287,10 @@ def _with_occurrences(scenario: Scenario, fleet: CompiledFleet, reader: _Reader,
         text = f"{kind} at {when} on the same devices as {what}, which is not over by then"
         report.problem(reader.places[after.entry], text)
     checked: set[int] = set()
-    for each in found:
-        if isinstance(each.action, Run | Inject) and id(each.action) not in checked:
-            checked.add(id(each.action))
-            reader.check(each.entry, each.action)
+    for name in found:
+        if isinstance(name.action, Run | Inject) and id(name.action) not in checked:
+            checked.add(id(name.action))
+            reader.check(name.entry, name.action)
     return replace(scenario, occurrences=found)
 
 
@@ -312,7 +312,7 @@ def _check_names(entries: Sequence[Values], reader: _Reader, report: Report) -> 
     for key, known in (("after", set(first)), ("clear", faulty | {ALL}), ("stop", running | {ALL})):
         for values in entries:
             if values[key] is not None and values[key] not in known:
-                names = sorted(each for each in known if each)
+                names = sorted(name for name in known if name)
                 hint = did_you_mean(values[key], names, "; ") or f"; there is {', '.join(names[:10]) or 'none'}"
                 report.problem(values.place_of(key), f"{key}: no entry {values[key]!r} that it could be{hint}")
 

@@ -46,6 +46,6 @@ def make_run(
     tell: Callable[[Sequence[JournalEntry]], None] = lambda entries: None,
     on_played: Callable[[Played], None] = lambda played: None,
 ) -> tuple[Run, RecordHead]:
-    """The run of a scenario, and the head of its record; the parameters are those of Run."""
+    """The run of a scenario, and the head of its record; see Run for the parameters."""
     setups = setups_of(loaded, epoch_seconds)
     return Run(loaded.scenario, setups, record, tell, on_played), setups[0].source

@@ -76,20 +76,20 @@ def occurrences_of(entries: Sequence[Entry], span_seconds: float, seed: int, ros
         else:
             begins = [draw(when.at or NO_TIME, "at", 0)]
         end = span_seconds if when.until_seconds is None else min(span_seconds, when.until_seconds)
-        times[place] = [each for begin in begins for each in _repeated(when, begin, end, draw)]
+        times[place] = [moment for begin in begins for moment in _repeated(when, begin, end, draw)]
         if not times[place]:
             raise Impossible(entry, f"never occurs before the end, {end:g} s after the start")
         count += len(times[place])
         if count > MAX_OCCURRENCES:
             raise Impossible(entry, f"with it there are more than {MAX_OCCURRENCES} occurrences: repeat it less often")
     found = [
-        (each, place)
+        (occurrence, place)
         for place, entry in enumerate(entries)
         for number, seconds in enumerate(times[place])
-        for each in _occurrences(entry, seconds, number, _Draw(seed, keys[place]), roster, span_seconds)
+        for occurrence in _occurrences(entry, seconds, number, _Draw(seed, keys[place]), roster, span_seconds)
     ]
     found.sort(key=lambda pair: (pair[0].seconds, pair[1]))
-    return tuple(each for each, _ in found)
+    return tuple(occurrence for occurrence, _ in found)
 
 
 def _occurrences(
@@ -150,7 +150,7 @@ def _in_order(entries: Sequence[Entry], by_name: Mapping[str, int]) -> list[int]
         place, waiting = places[entry], {}
         while place not in order:
             if place in waiting:
-                names = " after ".join(entries[each].name for each in waiting)
+                names = " after ".join(entries[place_before].name for place_before in waiting)
                 raise Impossible(entry, f"occurs after itself: {names}")
             waiting[place] = None
             after = entries[place].when.after
@@ -247,7 +247,7 @@ def planned_ends(occurrences: Sequence[Occurrence]) -> list[float | None]:
 
 
 def _is_momentary(fault: FaultSpec) -> bool:
-    """Whether a fault is over after the tick in which it strikes."""
+    """Whether a fault is over after the tick in which it starts."""
     if fault.every_seconds or fault.probability < 1:
         return False
     kind = KINDS[fault.kind]
@@ -282,7 +282,7 @@ class Played(NamedTuple):
 class Player:
     """Applies the occurrences of a timeline, each in the tick in which it is due.
 
-    :param on_played: told of each occurrence.
+    :param on_played: called with each occurrence.
     :ivar names: the names of the entries that workloads and faults come from, by their ids.
     :ivar played: how many occurrences have been applied or refused.
     """
@@ -352,7 +352,7 @@ class Player:
                 return ()
 
     def _clear(self, name: str) -> tuple[str, ...]:
-        standing = {each.fault_id: None for each in self._fleet.faults.standing()}
+        standing = {fault.fault_id: None for fault in self._fleet.faults.standing()}
         found = tuple(standing if name == ALL else [each for each in self._faults[name] if each in standing])
         if found:
             self._fleet.apply(ClearFault(found[0]) if len(found) == 1 else ClearFaults(found))
@@ -364,13 +364,13 @@ class Player:
         if occurrence.is_end:
             entry, number = occurrence.entry, occurrence.number
             begun = self._workloads[entry.name]
-            ids = [each for other, each in begun if other.entry is entry and other.number == number]
+            ids = [workload_id for other, workload_id in begun if other.entry is entry and other.number == number]
         elif name == ALL:
-            ids = [each for of_entry in self._workloads.values() for _, each in of_entry]
+            ids = [workload_id for of_entry in self._workloads.values() for _, workload_id in of_entry]
         else:
-            ids = [each for _, each in started] or list(fleet.workloads.find(name))
+            ids = [workload_id for _, workload_id in started] or list(fleet.workloads.find(name))
         by_id = fleet.workloads.by_id
-        found = tuple(fleet.intake.not_ending([each for each in ids if each in by_id]))
+        found = tuple(fleet.intake.not_ending([workload_id for workload_id in ids if workload_id in by_id]))
         if found:
             reason = "stopped by the scenario"
             fleet.apply(StopWorkload(found[0], reason) if len(found) == 1 else StopWorkloads(found, reason))

@@ -1,6 +1,6 @@
 """The truth of a run: which faults there were, and what they did to devices. It is read from the journal.
 
-Alert rules are compared with it: it knows when they should have fired. Times are simulated seconds since the start;
+Alert rules are compared with it: it says when they should have fired. Times are simulated seconds since the start;
 what lasts from 600 to 1320 is on the pages of the ticks after 600, and on that of 1320.
 """
 
@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from fakedev.base.errors import Refused
-from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.selectors import resolve
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.journal import FLAGS, JournalEntry
 from fakedev.fleet.spec.fault_kinds import KINDS
 
-#: The effect of an error code, that of a workload that a fault has ended, and that of one that has crossed a limit.
+#: The effects of an error code, of a workload that a fault has ended, and of a workload over its limit.
 XID: Final = "xid"
 ENDED: Final = "ended"
 OVER_LIMIT: Final = "over_limit"
@@ -93,7 +92,7 @@ class Truth:
         """All causes and effects by their beginning, causes first, as plain values."""
         every: list[Cause | Effect] = [*self.causes, *self.effects]
         every.sort(key=lambda each: each.begin_seconds)
-        return (each.fields() for each in every)
+        return (effect.fields() for effect in every)
 
 
 class _Known(NamedTuple):
@@ -219,25 +218,20 @@ class TruthFinder:
         if not entry.devices:
             return ()
         assert self._fleet is not None
-        return unit_names(self._fleet.roster, entry.devices.split(","))
-
-
-def unit_names(roster: Roster, words: Sequence[str]) -> tuple[str, ...]:
-    """The names of the units that device words name; none for words of devices that are gone."""
-    try:
-        found = resolve(words, roster)
-    except Refused:
-        return ()
-    return tuple(roster.unit_name(unit) for unit in found.tolist())
+        try:
+            found = resolve(entry.devices.split(","), self._fleet.roster)
+        except Refused:  # the devices are gone
+            return ()
+        return tuple(self._fleet.roster.unit_name(unit) for unit in found.tolist())
 
 
 def _merged(effects: Sequence[Effect]) -> tuple[Effect, ...]:
     """Effects of several units that began and ended together, as one."""
     groups: dict[tuple[object, ...], list[Effect]] = {}
-    for each in effects:
-        key = (each.kind, each.code, each.begin_seconds, each.end_seconds, each.causes, each.name)
-        groups.setdefault(key, []).append(each)
+    for effect in effects:
+        key = (effect.kind, effect.code, effect.begin_seconds, effect.end_seconds, effect.causes, effect.name)
+        groups.setdefault(key, []).append(effect)
     return tuple(
-        replace(group[0], devices=tuple(dict.fromkeys(unit for each in group for unit in each.devices)))
+        replace(group[0], devices=tuple(dict.fromkeys(unit for effect in group for unit in effect.devices)))
         for group in groups.values()
     )

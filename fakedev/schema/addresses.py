@@ -41,7 +41,7 @@ RUNTIME: Final = "runtime:"
 
 _ENDPOINTS: Final = ("tcp", "tcp4", "tcp6", "unix", "systemd", "ssl", "tls", "haproxy", "fd")
 #: Endpoints with TLS of their own: it could neither be limited nor follow a new certificate.
-_OF_TLS: Final = ("ssl", "tls")
+_TLS_SCHEMES: Final = ("ssl", "tls")
 #: Of the sockets that systemd passes.
 _DOMAINS: Final = ("INET", "INET6", "UNIX")
 _FORMS: Final = "9400, *:9400, HOST:PORT, [::1]:9400, /path or a Twisted endpoint string"
@@ -76,7 +76,7 @@ def parse_listen(
         return _unix(os.path.normpath(os.path.join(os.path.abspath(folder), text)), mode, group)
     if text.isdecimal() and text.isascii():
         return _tcp("127.0.0.1", _port(text))
-    if text.partition(":")[0] in _OF_TLS:
+    if text.partition(":")[0] in _TLS_SCHEMES:
         remedy = "as listen: *:9400 with tls_server_config: {cert_file: FILE, key_file: FILE}"
         raise ValueError(f"{text!r}: give the address and TLS on their own, {remedy}; on HTTP addresses in web-config:")
     if text.partition(":")[0] in _ENDPOINTS:

@@ -238,7 +238,7 @@ class FlagSet:
         return self._add(Flag(name, empty, kind, text, parse, repeated=True))
 
     def parse(self, arguments: Sequence[str] | None) -> Values:
-        """The values of these arguments (without the program's name); None for those of this process.
+        """The values of these arguments (without the program's name); None: the arguments of this process.
 
         :raises FlagError: naming the argument at fault.
         :raises HelpAsked: for ``-h`` or ``-help``.
@@ -301,7 +301,7 @@ class FlagSet:
             return flag
         if name in ("h", "help"):
             raise HelpAsked
-        raise FlagError(f"there is no option -{name}{did_you_mean(f'-{name}', [f'-{each}' for each in self._flags])}")
+        raise FlagError(f"there is no option -{name}{did_you_mean(f'-{name}', [f'-{flag}' for flag in self._flags])}")
 
 
 def _default_text(flag: Flag[object]) -> str:

@@ -34,7 +34,7 @@ class Option:
 
     :param kind: the placeholder of its value in the help; empty for choices, and for an option without a value.
     :param parse: text to value; raises ValueError for a text that cannot be used. A default that is a text is parsed.
-    :param value: the name of its value; empty: that of the option, with underscores.
+    :param value: the name of its value; empty: the option's name, with underscores.
     :param is_repeated: the value is a list, with an item for each time that the option is given.
     :param choices: the only texts.
     :param count: how many arguments the value has, as argparse's ``nargs``.
@@ -77,7 +77,7 @@ class Option:
 
 
 class Operand(Option):
-    """An argument that is no option; its name is that of its value."""
+    """A positional argument; it is named after its value."""
 
     def add_to(self, parser: _TakesArguments) -> None:
         parser.add_argument(self.name, **self._arguments())

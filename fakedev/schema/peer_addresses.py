@@ -14,7 +14,7 @@ TLS_SCHEME: Final = "tls://"
 TLS_OPTIONS: Final[Mapping[str, str]] = {
     "ca-file": "certificates (PEM) that sign the server's, for a tls:// or https:// address; without it those that the "
     "system trusts",
-    "cert-file": "our own certificate (PEM), if the server asks for one",
+    "cert-file": "our own certificate (PEM), if the server requires one",
     "key-file": "the key of our own certificate",
 }
 

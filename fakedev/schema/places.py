@@ -57,7 +57,7 @@ class ConfigurationError(Exception):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-#: After so many problems a configuration is read no further.
+#: Maximum problems that are reported; then reading stops.
 MAX_PROBLEMS: Final = 100
 
 

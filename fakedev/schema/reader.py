@@ -113,7 +113,7 @@ class _Reader:
         try:
             value = json.loads(match[0])
         except ValueError:
-            raise self._fault("has an escape in a text that JSON does not know") from None
+            raise self._fault("has an escape in a text that JSON does not have") from None
         if any("\ud800" <= character <= "\udfff" for character in value):
             raise self._fault("has half a surrogate pair in a text")
         self._skip(len(match[0]))

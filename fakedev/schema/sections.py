@@ -45,7 +45,7 @@ class Values(Mapping[str, Any]):
         return len(self.values_by_key)
 
     def build(self, kind: type[Frozen], **others: object) -> Frozen:
-        """A frozen value: fields named in ``others`` have these values, the others those of their keys.
+        """A frozen value: fields named in ``others`` have these values, all other fields the values of their keys.
 
         A key without a value leaves its field the default; one of a required key, which was reported, is blank.
         """
@@ -87,9 +87,9 @@ class Values(Mapping[str, Any]):
 def plain(value: object) -> object:
     """A value as plain lists and mappings, without keys that have no value."""
     if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items() if each is not None}
+        return {key: plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, tuple):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     return value
 
 
@@ -148,7 +148,7 @@ class Key:
     :param default: the value when the key is not written.
     :param default_words: how the documentation shows the default; empty: as it would be written.
     :param default_yaml: the default as it would be written, for lists of sections.
-    :param unit: of the number, for the documentation; empty: that of the type.
+    :param unit: of the number, for the documentation; empty: the type's unit.
     :param secret: never printed.
     :param alias: another name that it may be written with; empty for none.
     :param optional: a section that is None when it is not written, although all its keys have defaults.
@@ -182,7 +182,7 @@ class Key:
 
     @property
     def shown_unit(self) -> str:
-        """The unit, or those of the type."""
+        """The unit, or the units of the type."""
         return self.unit or self.type.units
 
     def default_at(self, place: Place) -> Any:
@@ -191,7 +191,7 @@ class Key:
             return self.type.read(self.default_node, self.name, Report())
         if self.optional:
             return None
-        if isinstance(self.type, Section) and not any(each.required for each in (self, *self.type.keys)):
+        if isinstance(self.type, Section) and not any(key.required for key in (self, *self.type.keys)):
             return self.type.empty(place)
         return self.default
 

@@ -201,6 +201,10 @@ class Size(_ScalarType):
         return self.number(parse_size(node.text))
 
 
+#: More words are not listed where one of them is likely to be meant.
+_MOST_LISTED: Final = 10
+
+
 @dataclass(frozen=True)
 class Choice(_ScalarType):
     """One of a few words.
@@ -225,6 +229,8 @@ class Choice(_ScalarType):
             return self.kind(node.text)
         nearest = nearest_name(node.text, self.choices)
         hint = f"; did you mean {nearest}?" if nearest else ""
+        if nearest and len(self.choices) > _MOST_LISTED:
+            raise ValueError(f"there is no {kind_of(node)}{hint}")
         raise ValueError(f"must be one of {', '.join(self.choices)}, not {kind_of(node)}{hint}")
 
     def schema(self) -> dict[str, Any]:
@@ -337,7 +343,7 @@ class OneOf(Type):
     words: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "words", self.words or " or ".join(kind.words for kind in self.types))
+        object.__setattr__(self, "words", self.words or " or ".join(dict.fromkeys(each.words for each in self.types)))
 
     def takes(self, node: Node) -> bool:
         return any(kind.takes(node) for kind in self.types)
@@ -389,13 +395,13 @@ def _type_of(field: Field) -> Type:
 def keys_from(kind: type, *names: str) -> tuple[Key, ...]:
     """The keys of the settings of a dataclass, with the attributes that the settings give, and what the fields say.
 
-    The name of a key is that of its field without ``_seconds`` of a duration or ``_bytes`` of a size. The type follows
+    A key is named after its field, without ``_seconds`` of a duration or ``_bytes`` of a size. The type follows
     from the annotation, and from what `_type_from` takes. The attribute ``absent`` has the documentation's words for
     the default of a key that has no value where it is not written.
 
     :param names: of fields, whose keys are wanted, in this order; none: all.
     """
-    settings = {each.name: each for each in fields(kind) if SETTING in each.metadata}
+    settings = {field.name: field for field in fields(kind) if SETTING in field.metadata}
     return tuple(_key_from(settings[name]) for name in names or settings)
 
 

@@ -124,8 +124,8 @@ class FleetPart(Part):
         files = {"record": self._recorder, "journal": self._journal, "state": self.state}
         return {name: file.problem for name, file in files.items() if file is not None}
 
-    def trouble(self) -> str | None:
-        return self.ticker.trouble()
+    def unready_reason(self) -> str | None:
+        return self.ticker.unready_reason()
 
     def drain(self) -> None:
         """End an advance, whose peer is still connected."""

@@ -25,8 +25,8 @@ class Run:
     :param option_of: the options that give addresses; see Remedies.
     :param program: its name, of one that has options and no file.
     :param scenario: played from the start on; None for none.
-    :param owns_process: False: the process is that of somebody else, as of a test; its signals, its limits and its
-        garbage collector stay as they are, and no manager of services is told.
+    :param owns_process: False: the process belongs to somebody else, e.g. a test; its signals, its limits and its
+        garbage collector stay as they are, and systemd is not notified.
     """
 
     head: RecordHead

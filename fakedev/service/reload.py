@@ -26,6 +26,7 @@ from fakedev.queues.settings import Queues
 from fakedev.runtime.announcement import Announcement
 from fakedev.runtime.disk import FileFollower
 from fakedev.runtime.listening import CannotListen, Listeners, is_out_of_descriptors
+from fakedev.runtime.memory import without_examination
 from fakedev.runtime.part import IReloadable, Part, parts_of
 from fakedev.runtime.reactor import IReactor
 from fakedev.runtime.signals import HangupService
@@ -108,7 +109,7 @@ class ReloadStatistics:
 class Reloader(Part):
     """The configuration of a running program, and its reloads, also by SIGHUP and when its files change.
 
-    :param notifier: tells systemd of reloads.
+    :param notifier: notifies systemd of reloads.
     :ivar statistics: of reloads, for our own metrics.
     """
 
@@ -129,7 +130,7 @@ class Reloader(Part):
         self._notifier = notifier
         self._reactor = reactor
         self._is_running = False
-        #: The calls that wait for the next reload, which is one for all of them; and whether a signal made the call.
+        #: Callers waiting for the next (shared) reload, and whether it came from SIGHUP.
         self._waiting: dict[Deferred[dict[str, Any]], bool] = {}
         self._pending: tuple[Configuration, RecordHead] | None = None
         self._done: Deferred[None] | None = None
@@ -180,8 +181,8 @@ class Reloader(Part):
             return
         waiting, self._waiting = self._waiting, {}
         if self._pending is not None:
-            # The reload before still waits for its tick. Clients are told so; signals are served after that tick.
-            for done in [each for each, is_signal in waiting.items() if is_signal]:
+            # The previous reload still waits for its tick. Clients get an error; signals are served after that tick.
+            for done in [call for call, is_signal in waiting.items() if is_signal]:
                 self._once_more = True
                 del waiting[done]
                 done.callback({})
@@ -206,8 +207,13 @@ class Reloader(Part):
             part.finish(section)
         self.statistics.sha256 = file_hash(head)
         self.log.info("the configuration was reloaded")
-        self._announcement.tell()
         done, self._done = self._done, None
+        # In a turn of its own: it reads and writes files, and a tick with new ports takes its time already.
+        self._reactor.callLater(0, self._announce, done)
+
+    def _announce(self, done: Deferred[None] | None) -> None:
+        if self.running:
+            self._announcement.tell()
         if done is not None:
             done.callback(None)
         if self._once_more:
@@ -282,7 +288,7 @@ class Reloader(Part):
         return stamped
 
     def _failure(self, reason: Exception) -> ReloadFailed:
-        """What users are told of why a reload is not possible; an error of ours is logged."""
+        """The error that users see when a reload is not possible; an internal error is logged."""
         if isinstance(reason, ReloadFailed):
             return reason
         if isinstance(reason, ConfigurationError | Refused | CannotListen):
@@ -299,7 +305,8 @@ class Reloader(Part):
         """
         if self._read is None:
             raise ReloadFailed("this program was started without a configuration file")
-        return self._compiled(now, *self._read())
+        with without_examination():
+            return self._compiled(now, *self._read())
 
     def _compiled(
         self, now: CompiledFleet, configuration: Configuration, head: RecordHead
@@ -379,4 +386,4 @@ def reload_metrics(reload: ReloadStatistics) -> Iterable[Metric]:
         "sha256", {reload.sha256: 1},
     )  # fmt: skip
     counts = {"good": reload.good, "failed": reload.failed}
-    yield labelled(CounterMetricFamily, "fakedev_config_reloads", "Reloads that were asked for.", "result", counts)
+    yield labelled(CounterMetricFamily, "fakedev_config_reloads", "Requested reloads.", "result", counts)

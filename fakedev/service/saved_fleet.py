@@ -1,4 +1,4 @@
-"""The fleet of a service that keeps its state: a new one, or that of the service before, which goes on."""
+"""The fleet of a service that keeps its state: a new one, or the previous service's, continued."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ def saved_fleet(
         state.begin(fleet, saved.head, saved.connected, saved.last_event.followed_by(saved.lines), record)
         if journal is not None:
             fleet.journal.tell = journal.write
-        _end_connected(fleet, saved)
+        # The connections of these workloads ended with the old process.
+        disconnected = fleet.intake.not_ending([each for each in fleet.workloads.by_id if each in saved.connected])
+        if disconnected:
+            fleet.apply(StopWorkloads(tuple(disconnected), RESTARTED))
         if following is not None:
             fleet.apply(Reload(following, head))
             # As after a reload: all that is made now is of this configuration.
@@ -94,17 +97,10 @@ def _gone_on(saved: Saved, keeper: HistoryKeeper) -> Fleet:
     return fleet
 
 
-def _end_connected(fleet: Fleet, saved: Saved) -> None:
-    """Stop the workloads whose connections are gone."""
-    found = fleet.intake.not_ending([each for each in fleet.workloads.by_id if each in saved.connected])
-    if found:
-        fleet.apply(StopWorkloads(tuple(found), RESTARTED))
-
-
 def _following(
     configuration: Configuration, fleet: Fleet, saved: Saved, recorded: RecordHead | None
 ) -> CompiledFleet | None:
-    """What the fleet is to be reloaded with; None: it has this configuration.
+    """The configuration to reload the fleet with; None: it has this configuration already.
 
     :param recorded: what the configuration was read from, if that gets into a record, in which all that pages show of
         it must be; None: only the fleet counts.

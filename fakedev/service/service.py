@@ -20,7 +20,7 @@ from fakedev.exporters.hpc_jobs import HpcJobFolder
 from fakedev.exporters.part import ExportersPart
 from fakedev.fleet.charts import History
 from fakedev.fleet.part import WorkloadsPart
-from fakedev.kubernetes.operator_port import OperatorTopology
+from fakedev.kubernetes.runai.operator_port import OperatorTopology
 from fakedev.runtime.announcement import Announcement
 from fakedev.runtime.application import Application, run_application
 from fakedev.runtime.clock import clock_shift
@@ -31,7 +31,7 @@ from fakedev.runtime.part import Part, Remedies, parts_of
 from fakedev.runtime.reactor import IReactor, program_reactor
 from fakedev.runtime.running_services import Registration
 from fakedev.runtime.systemd import notifier_of
-from fakedev.runtime.threads import wait_in_thread
+from fakedev.runtime.threads import load_in_thread, wait_in_thread
 from fakedev.runtime.turns import FairShare
 from fakedev.service.fleet_part import FleetPart
 from fakedev.service.options import Options
@@ -57,6 +57,10 @@ def run_program(configuration: Configuration, run: Run) -> None:
     :raises SystemExit: 1, after a line of explanation, when an address cannot be used.
     """
     run_application(lambda reactor: make_application(configuration, run, reactor), configuration.logging)
+
+
+#: Modules that the start need not wait for and that ticks and pages use; numpy.unique loads numpy.ma.
+LOADED_LATER: Final = ("numpy.ma", "fakedev.fleet.metrics", "fakedev.queues.metrics")
 
 
 def make_application(
@@ -136,6 +140,7 @@ def _with_parts(
         tester = TesterPart(configuration.plans, configuration.reports, reactor)
     if run.owns_process:
         notifier = notifier_of(os.environ, reactor, partial(_status, fleet, scrapes))
+        reactor.callWhenRunning(load_in_thread, reactor, *LOADED_LATER)
     announcement = Announcement(
         fleet.summary, application.listening, run.ready_file, ["nodes"] if kubernetes else [],
         Registration(None if run.program else run.head.config, os.environ, run.program) if run.owns_process else None,
@@ -154,7 +159,7 @@ def _with_parts(
         ticker=fleet.ticker,
         scrapes=scrapes,
         own_metrics=OwnMetrics(partial(in_page_order, application)),
-        ready=application.trouble,
+        ready=application.unready_reason,
         file_problems=application.problems,
         history=History(fleet.fleet.state),
         live=live,
@@ -195,7 +200,7 @@ def _with_parts(
 
 
 def _status(fleet: FleetPart, scrapes: ScrapeStatistics) -> str:
-    """The service in a line, for ``systemctl status``."""
+    """One-line status for ``systemctl``."""
     return f"{fleet.fleet.roster.summary}, tick {fleet.fleet.state.tick}, {scrapes.total} scrapes"
 
 

@@ -126,7 +126,7 @@ class PlanDriver:
     """The load of one plan.
 
     :param books: the statistics that count each request.
-    :param clock: for delayed calls; times are those of ``seconds``.
+    :param clock: for delayed calls; times come from ``seconds``.
     :param over: called when nothing is pending and nothing will be due.
     :ivar was_reached: whether the frontend was there at any time.
     :ivar was_refused: whether a connection to it could not be made.

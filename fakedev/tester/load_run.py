@@ -129,7 +129,7 @@ class LoadTester(Service):
         return rate
 
     def halt(self) -> None:
-        """Start no more requests; pending ones continue."""
+        """Stop starting requests; pending ones continue."""
         for driver in self.drivers.values():
             driver.halt()
         self._one_is_over()
@@ -155,8 +155,8 @@ class LoadTester(Service):
         if self._over and all(driver.is_over for driver in self.drivers.values()):
             over, self._over = self._over, []
             self._end()
-            for each in over:
-                each.callback(None)
+            for client in over:
+                client.callback(None)
 
     def _driver(self, name: str) -> PlanDriver:
         driver = self.drivers.get(name)

@@ -79,7 +79,7 @@ class ClosedPacer:
 
 
 class OpenPacer:
-    """The open model; its methods are those of :class:`ClosedPacer`.
+    """The open model; it has the same methods as :class:`ClosedPacer`.
 
     :param begin: the start of the run, and of the arrivals.
     :ivar dropped: arrivals without a request, because too many waited.

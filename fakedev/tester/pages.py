@@ -256,7 +256,7 @@ def load_metrics(tester: LoadTester) -> Iterable[Metric]:
     parallel = {plan: driver.parallel for plan, driver in drivers.items() if driver.parallel is not None}
     yield labelled(GaugeMetricFamily, "fakedev_tester_outstanding", "Requests under way.", "plan", outstanding)
     yield labelled(GaugeMetricFamily, "fakedev_tester_waiting", "Arrivals that wait.", "plan", waiting)
-    yield labelled(GaugeMetricFamily, "fakedev_tester_parallel", "Requests that are to be under way.", "plan", parallel)
+    yield labelled(GaugeMetricFamily, "fakedev_tester_parallel", "Requests that should be under way.", "plan", parallel)
     times = {plan: statistics.timings["total"].histogram(JOB_BUCKETS) for plan, statistics in by_plan.items()}
     text = "From the intended start to the answer of a backend."
     yield histograms("fakedev_tester_request_duration_seconds", text, "plan", times)

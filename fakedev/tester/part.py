@@ -155,7 +155,7 @@ class ScaleOrder(ScaleSettings):
     :param plan: the load, of the closed model.
     :param start: the command that starts a backend, with its arguments; empty for none.
     :param scale: the command that sets the number of backends, with its arguments; empty for none.
-    :param wait_seconds: how long to wait until the frontend knows all backends.
+    :param wait_seconds: how long to wait until all backends are connected to the frontend.
     :param tell: called with each line of progress.
     :param done: called with the share of the test that is done, from 0 to 1.
     """

@@ -16,7 +16,7 @@ from fakedev.tester.plan import Lines, OpenLoad, RateCurve, Sine, constant, ramp
 from fakedev.tester.statistics import PARTS
 
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(?:/(s|m|h))?", re.ASCII)
-_SECONDS_OF: Final = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_UNIT_SECONDS: Final = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 #: One program cannot start more requests a second.
 _LARGEST_RATE: Final = 1e6
 #: The form of each curve, for messages, and its number of parts.
@@ -44,7 +44,7 @@ def parse_rate(text: str) -> float:
     if match is None:
         refuse_negative(text)
         raise ValueError(f"{text[:60]!r} is no rate: give a number with /s, /m or /h, as 20/s")
-    rate = float(match[1]) / _SECONDS_OF[match[2]]
+    rate = float(match[1]) / _UNIT_SECONDS[match[2]]
     if rate > _LARGEST_RATE:
         raise ValueError(f"{text[:60]!r} is too much: at most {_LARGEST_RATE:.0f}/s")
     return rate

@@ -210,8 +210,8 @@ def more_text(count: int, which: range) -> str:
 def findings_text(findings: Iterable[Finding]) -> str:
     """A line for each expectation."""
     lines = [
-        f"{'met    ' if each.is_met else 'NOT MET'}  {each.expectation.text}  ({measured_text(each)})"
-        for each in findings
+        f"{'met    ' if finding.is_met else 'NOT MET'}  {finding.expectation.text}  ({measured_text(finding)})"
+        for finding in findings
     ]
     return "\n".join([*titled("Expectations"), *lines, ""]) if lines else ""
 
@@ -395,7 +395,7 @@ class Report:
         """For a terminal."""
         parts = [statistics_text(self.title, self.total, self.now, self.waiting)]
         parts += [nodes_text(self.total), pods_text(self.total)]
-        parts += [statistics_text(f"Plan {name}", each, self.now) for name, each in self._parts()]
+        parts += [statistics_text(f"Plan {name}", statistics, self.now) for name, statistics in self._parts()]
         parts.append(findings_text(self.findings))
         return "\n".join(part for part in parts if part)
 
@@ -404,22 +404,22 @@ class Report:
         values = {
             "title": self.title,
             "statistics": statistics_values(self.total, self.now, self.waiting),
-            "plans": {name: statistics_values(each, self.now) for name, each in self.plans.items()},
+            "plans": {name: statistics_values(plan, self.now) for name, plan in self.plans.items()},
             "expectations": finding_values(self.findings),
         }
         return json.dumps(values, indent=2) + "\n"
 
     def csv(self) -> str:
         """For spreadsheets: a row for each number of each plan."""
-        return csv_text({name: statistics_values(each, self.now) for name, each in self.plans.items()})
+        return csv_text({name: statistics_values(plan, self.now) for name, plan in self.plans.items()})
 
     def html(self) -> str:
         """For browsers, as one file."""
         body = [*findings_html(self.findings), *statistics_html(self.total, self.now, self.waiting)]
         body += [*tallies_html("node", self.total.nodes), *tallies_html("device", self.total.devices)]
         body += [*node_spread_html(self.total), *tallies_html("pod", self.total.pods)]
-        for name, each in self._parts():
-            body += [f"<h1>Plan {escape(name)}</h1>", *statistics_html(each, self.now)]
+        for name, statistics in self._parts():
+            body += [f"<h1>Plan {escape(name)}</h1>", *statistics_html(statistics, self.now)]
         return page(self.title, body)
 
     def as_file(self, path: str) -> str:
@@ -462,7 +462,7 @@ def original_statistics_text(
         lines += ["Max / average / min timings (in seconds, for successful requests):"]
         for part, name, decimals in _TIMINGS:
             sketch = statistics.success_timings[part]
-            times = " / ".join(f"{each:.{decimals}f}" for each in (sketch.maximum, sketch.mean, sketch.minimum))
+            times = " / ".join(f"{value:.{decimals}f}" for value in (sketch.maximum, sketch.mean, sketch.minimum))
             lines.append(f"- {times} - {name}")
     return "\n".join([*lines, "", f"HTTP queries: {completed} completed, {rejected} rejected in total.", ""])
 
@@ -504,9 +504,9 @@ def _table(name: str, counted: str, counts: Sequence[tuple[str, int]], total: in
 
     :param total: see :func:`fakedev.tester.report.bar_lines`.
     """
-    shown = [each for each in counts if each[1]]
+    shown = [count for count in counts if count[1]]
     if not shown:
         return []
-    width = max(len(each) for each, _ in shown)
+    width = max(len(label) for label, _ in shown)
     heading = [f"{name:>{width}} | {counted}", f"{'-' * (width + 1)}+{'-' * (len(counted) + 1)}"]
     return [*heading, *bar_lines(shown, total, aligned=">"), ""]

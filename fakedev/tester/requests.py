@@ -17,7 +17,15 @@ from fakedev.lines.grammar import ProtocolError
 from fakedev.queues.bare import BareRequest, BareResult, encode_bare_request, parse_bare_result
 from fakedev.queues.frontend_client import BareClient, FrontendConnector, FrontendLost, FrontendRefused, JsonClient
 from fakedev.queues.job import Answer, Outcome, Report, outcome_of, refusal
-from fakedev.queues.verbs import Accepted, ClientMessage, Ended, PutForm, Refusal, encode_cancel, parse_client_message
+from fakedev.queues.messages import (
+    Accepted,
+    ClientMessage,
+    Ended,
+    PutForm,
+    Refusal,
+    encode_cancel,
+    parse_client_message,
+)
 from fakedev.tester.driver import IRequests, PlanDriver, Reconnection, lost, report_failure
 from fakedev.tester.plan import Plan
 

@@ -129,7 +129,7 @@ class CommandedBackends(Backends):
 
 @dataclass
 class CountedBackends(Backends):
-    """Waits until the frontend knows as many backends as there should be.
+    """Waits until the expected number of backends is connected to the frontend.
 
     :param wait_seconds: how long to wait at most.
     :param tell: called with a line about what the test waits for.
@@ -152,7 +152,7 @@ class CountedBackends(Backends):
                 self.tell(f"waiting until there are backends: {found} of {count}")
                 shown = found
             if self.clock.seconds() > until:
-                raise CannotScale(f"after {self.wait_seconds:g} s the frontend knows of {found} backends, not {count}")
+                raise CannotScale(f"after {self.wait_seconds:g} s the frontend has {found} backends, not {count}")
             await deferLater(self.clock, _POLL_SECONDS)
 
     def check(self) -> None:
@@ -167,14 +167,14 @@ class CountedBackends(Backends):
         except AnswerTimeout:
             raise CannotScale(f"the frontend has not answered for {_ANSWER_SECONDS:g} s") from None
         except (FrontendLost, FrontendRefused, ValueError) as error:
-            raise CannotScale(f"the frontend does not tell how many backends there are: {error}") from None
+            raise CannotScale(f"the frontend does not report the number of backends: {error}") from None
         if not isinstance(fields, dict) or not fields.get("ok"):
-            raise CannotScale(f"the frontend does not tell of the queue {self.queue}: {str(fields)[:200]}")
+            raise CannotScale(f"the frontend does not report the queue {self.queue}: {str(fields)[:200]}")
         try:
             (queue,) = fields["queues"]
             return int(queue["workers-idle"]) + int(queue["workers-busy"])
         except (KeyError, TypeError, ValueError):
-            raise CannotScale("the frontend does not tell how many backends there are") from None
+            raise CannotScale("the frontend does not report the number of backends") from None
 
     async def _queue_statistics(self) -> bytes:
         """The line that the frontend answers on a separate connection."""
@@ -260,7 +260,7 @@ class ScaleTest(TaskService):
         self.tester.startService()
         count = 1
         while count <= self.settings.most:
-            # The load first: the frontend knows backends of the original only while they work.
+            # The load first: the original's backends are connected only while they work.
             self.tester.set_parallel(count * self.settings.per_backend)
             await self.backends.become(count)
             step = await self._measured(count)
@@ -297,7 +297,7 @@ class _Reading:
         self.seconds = seconds
         self.successes = statistics.successes
         self.failed = statistics.failed
-        self._sums = {part: (each.count, each.total_seconds) for part, each in statistics.timings.items()}
+        self._sums = {part: (timing.count, timing.total_seconds) for part, timing in statistics.timings.items()}
 
     def mean_since(self, earlier: _Reading, part: str) -> float:
         """The mean of a part of the time of the requests that ended since then; 0 without requests."""

@@ -101,15 +101,15 @@ def tester_plans(values: Values, files: Files, report: Report, frontend: str = F
     :param frontend: of plans that name none.
     """
     plans: dict[str, Plan] = {}
-    for each in values["plans"]:
-        name = each["name"] or each["queue"]
-        load = _load(each, files, report)
-        _check(each, name, plans, report)
+    for plan in values["plans"]:
+        name = plan["name"] or plan["queue"]
+        load = _load(plan, files, report)
+        _check(plan, name, plans, report)
         if name and load is not None:
-            where = each["frontend"] or frontend
-            plans[name] = each.build(
-                Plan, name=name, queue=each["queue"], load=load, frontend=where,
-                json_lines=each["protocol"] == "json", tls=_tls(each, where, report),
+            where = plan["frontend"] or frontend
+            plans[name] = plan.build(
+                Plan, name=name, queue=plan["queue"], load=load, frontend=where,
+                json_lines=plan["protocol"] == "json", tls=_tls(plan, where, report),
             )  # fmt: skip
     return tuple(plans.values())
 

@@ -62,7 +62,7 @@ class ByName(Generic[T]):
             yield name.rstrip("\n"), self._values[name]
 
     def is_others(self, value: object) -> bool:
-        """Whether a value is that of all other names."""
+        """Whether a value belongs to all other names together."""
         return self._values.get(OTHERS) is value
 
     def values(self) -> Iterable[T]:

@@ -33,13 +33,13 @@ _JOURNAL_ENTRIES: Final = 50
 
 
 class ReactorFleet(aio.Fleet, ShowsBoards):
-    """A client of a service in the same reactor; its methods are those of fakedev.client.aio.Fleet.
+    """A client of a service in the same reactor, with the methods of fakedev.client.aio.Fleet.
 
     Await them in a coroutine that Twisted runs (``Deferred.fromCoroutine``).
 
     :param order: see Order; it has no text.
     :param folder: for its record and its ready file; it exists.
-    :param timeout_seconds: how long an answer may take, but that of an advance.
+    :param timeout_seconds: how long an answer may take, except an advance's.
     :param wait: waits for a Deferred while the reactor runs, as ``pytest_twisted.blockon``.
     :ivar addresses: as of fakedev.testing.served_fleet.ServedFleet.
     :ivar folder: of its files.

@@ -52,7 +52,7 @@ _SOCKETS: Final = "/tmp"
 class Order:
     """A fleet that a test asks for.
 
-    :param config: the path of a configuration; empty: that of the scenario, or DEFAULT.
+    :param config: the path of a configuration; empty: the scenario's, or DEFAULT.
     :param text: the text of a configuration, in place of a path; see :meth:`with_file`.
     :param identity: shown by all pools, in place of theirs.
     :param overrides: as ``--set`` takes them; they come last.
@@ -105,7 +105,7 @@ class Order:
         return replace(self, config=str(path), text="")
 
     def overrides_of(self, pool_count: int) -> list[str]:
-        """The values for a configuration of so many pools; 0: without the identity. The clock stands unless asked."""
+        """The values for a configuration of some pools; 0: without the identity. The clock stands by default."""
         shown = [f"fleet.pools.{place}.identity={self.identity}" for place in range(pool_count)]
         return ["fleet.speed=0", *(shown if self.identity else []), *self.overrides]
 
@@ -155,7 +155,7 @@ def journal_lines(entries: Sequence[Mapping[str, object]]) -> str:
 
     :param entries: as the API gives them, the newest first.
     """
-    rows = [(f"tick {each['tick']}", each["kind"], each["scope"], each["text"]) for each in reversed(entries)]
+    rows = [(f"tick {entry['tick']}", entry["kind"], entry["scope"], entry["text"]) for entry in reversed(entries)]
     return "\n".join("  ".join(str(word) for word in row if word) for row in rows)
 
 
@@ -195,7 +195,7 @@ def with_scenario(order: Order, folder: Path) -> Order:
 
     :param folder: for the scenario.
     :raises ValueError: with the words of ``fakedev replay``, when it cannot be replayed.
-    :raises ConfigurationError: when its nodes cannot be those of a fleet.
+    :raises ConfigurationError: when a fleet cannot have its nodes.
     """
     path, said = folder / "replay.yaml", StringIO()
     with redirect_stdout(StringIO()), redirect_stderr(said):

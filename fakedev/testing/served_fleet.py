@@ -47,7 +47,7 @@ def on_free_ports(configuration: Configuration, folder: Path) -> Configuration:
     and reports are not written: two tests could not write them at the same time. That for NVML is in the folder.
     """
     free = parse_listen("127.0.0.1:0")
-    web = [each if each.per_node else replace(each, listen=free) for each in configuration.web]
+    web = [endpoint if endpoint.per_node else replace(endpoint, listen=free) for endpoint in configuration.web]
     workloads, queues, cluster = configuration.workloads, configuration.queues, configuration.kubernetes
     return replace(
         configuration,
@@ -55,8 +55,8 @@ def on_free_ports(configuration: Configuration, folder: Path) -> Configuration:
         workloads=replace(workloads, listen=tuple(replace(each, listen=free) for each in workloads.listen)),
         queues=queues and replace(
             queues,
-            clients=tuple(replace(each, listen=free) for each in queues.clients),
-            backends=tuple(replace(each, listen=free) for each in queues.backends),
+            clients=tuple(replace(client, listen=free) for client in queues.clients),
+            backends=tuple(replace(backend, listen=free) for backend in queues.backends),
         ),
         kubernetes=cluster and replace(cluster, listen=tuple(replace(each, listen=free) for each in cluster.listen)),
         nvml=configuration.nvml and replace(configuration.nvml, file=str(nvml_file(folder))),
@@ -270,7 +270,7 @@ class ServedFleet(Fleet, ShowsBoards):
         try:
             entries = client.journal(limit=_JOURNAL_ENTRIES)
             # What was before a reset is of other tests.
-            since = next((place for place, each in enumerate(entries) if each["kind"] == "reset"), len(entries))
+            since = next((place for place, entry in enumerate(entries) if entry["kind"] == "reset"), len(entries))
             sections.append(("journal", journal_lines(entries[:since])))
             seconds = client.clock().seconds
         except FleetError as error:
@@ -296,7 +296,7 @@ class Starter:
     """A process that starts services, each in a process of its own. It ends with this process, and its services too."""
 
     def __init__(self) -> None:
-        path = [os.path.abspath(each) for each in sys.path]
+        path = [os.path.abspath(folder) for folder in sys.path]
         start = f"import sys; sys.path[:] = {path!r}; from fakedev.testing.served_fleet import main; main()"
         self._requests, theirs = socket.socketpair()
         self._log: IO[bytes] = TemporaryFile()  # noqa: SIM115 - it is open as long as the process runs

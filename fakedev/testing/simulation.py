@@ -50,7 +50,7 @@ _JOURNAL_ENTRIES: Final = 50
 class Simulation:
     """A simulated fleet with the methods of a client, for tests that need no address.
 
-    The methods raise RequestRefused where a service would refuse the request. Pages are those of the service, without
+    The methods raise RequestRefused where a service would refuse the request. Pages equal a service's, without
     delays; one that the service would not answer raises NoAnswer.
 
     :param order: what is simulated.
@@ -115,7 +115,7 @@ class Simulation:
 
     def faults(self) -> list[Description]:
         """The waiting and active faults, oldest first."""
-        return [describe_fault(self.fleet, each) for each in self.fleet.faults.standing()]
+        return [describe_fault(self.fleet, fault) for fault in self.fleet.faults.standing()]
 
     def reset(self) -> int:
         """Let the fleet begin again; see fakedev.client.Fleet.reset."""
@@ -159,15 +159,15 @@ class Simulation:
         """
         with _refusals():
             pages = self._pages_of(node)
-        names = [node] if node else [each.name for each in self.fleet.roster.shown]
-        trouble = self.fleet.page_faults.of(frozenset(names))
-        if trouble is not None and trouble.is_closed:
+        names = [node] if node else [shown_node.name for shown_node in self.fleet.roster.shown]
+        page_faults = self.fleet.page_faults.of(frozenset(names))
+        if page_faults is not None and page_faults.is_closed:
             raise NoAnswer("the node is down")
-        if trouble is not None and trouble.status:
-            raise RequestRefused("the exporter has failed", trouble.status)
+        if page_faults is not None and page_faults.status:
+            raise RequestRefused("the exporter has failed", page_faults.status)
         content = b"".join(page.render(self._held.every(hold_seconds)()) for page, hold_seconds in pages)
-        if trouble is not None and trouble.share < 1:
-            content = content[: int(len(content) * trouble.share)]
+        if page_faults is not None and page_faults.share < 1:
+            content = content[: int(len(content) * page_faults.share)]
         return content.decode("utf-8", "replace")
 
     def scrape(self, node: str = "") -> Samples:
@@ -233,7 +233,7 @@ class Simulation:
 
     def _positions(self, word: str, node: str = "") -> list[int]:
         found: list[int] = resolve([word], self.fleet.roster, node).tolist()
-        return [each for each in found if each < self.fleet.roster.device_count]
+        return [device for device in found if device < self.fleet.roster.device_count]
 
     def _described(self, positions: Sequence[int]) -> list[Description]:
         return list(map(device_describer(self.fleet, positions), positions))
@@ -251,7 +251,7 @@ class Simulation:
                 raise no_node(node, fleet.roster, "node")
             nodes = fleet.roster.shown if chosen is None else [chosen]
             source = fleet.source or self._setups[0].source
-            identities = next(each.identities for each in self._setups if each.source is source)
+            identities = next(setup.identities for setup in self._setups if setup.source is source)
             self._pages[node] = [
                 (Page(LabelCache(identity, DeviceSource.of(fleet, identity)), group), identity.hold_seconds)
                 for identity, group in by_identity(nodes, identities)
@@ -272,7 +272,7 @@ def _refusals() -> Generator[None]:
 
 
 def _setups(reading: Reading) -> list[Setup]:
-    """The configurations of an order, as those of a scenario; the first is that of the start."""
+    """The configurations of an order, in the form of a scenario's; the first one holds at the start."""
     epoch = reading.head.epoch_seconds
     if reading.scenario is not None:
         return setups_of(reading.scenario, epoch)

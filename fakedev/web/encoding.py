@@ -19,7 +19,7 @@ try:
 except ImportError:
     from zlib import compressobj
 
-#: The most bytes that a transport is given at once. A peer that does not read holds no more than this.
+#: Maximum bytes passed to a transport at once, and so the most that a peer that does not read can hold.
 PIECE: Final = 64 * 1024
 #: Bodies up to this size are compressed in the reactor, larger ones in a thread.
 COMPRESSED_AT_ONCE: Final = 64 * 1024
@@ -136,7 +136,7 @@ class _Wish(NamedTuple):
 
 @lru_cache(maxsize=256)
 def accepts_gzip(accept_encoding: bytes | None) -> bool:
-    """Whether the client wants gzip: by name or ``*``, with a quality above 0 and not below that of identity."""
+    """Whether the client wants gzip: by name or ``*``, with a quality above 0 and not below identity's."""
     if not accept_encoding:
         return False
     qualities: dict[str, float] = {}

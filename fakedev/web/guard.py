@@ -34,7 +34,7 @@ ReadHeader = Callable[[bytes], bytes | None]
 class AccessGuard:
     """Decides on the requests to one address.
 
-    :param names: allowed names in the Host header, beside loopback names and IP addresses. A request without a Host may
+    :param names: allowed names in the Host header, besides loopback names and IP addresses. A request without Host may
         read metrics only.
     :param token: when set, every change must carry ``Authorization: Bearer TOKEN``.
     :param has_passwords: requests with a password get here only when it is right: they need no token.
@@ -95,11 +95,12 @@ class AccessGuard:
 
 
 def refusal_of_page(header: ReadHeader) -> HttpError | None:
-    """The refusal of a change that another web page asks for; None for those of our pages and of programs."""
+    """The refusal of a change that a foreign web page requests; None for our pages and for programs."""
     origin = header(b"origin")
     is_foreign = origin is not None and not _same_host(origin.strip(), (header(b"host") or b"").strip())
     if is_foreign or header(b"sec-fetch-site") in _FOREIGN_SITES:
-        return HttpError(403, "this is asked for by another web page (Origin, Sec-Fetch-Site), which changes nothing")
+        text = "another web page requested this (Origin, Sec-Fetch-Site), and foreign pages may not change anything"
+        return HttpError(403, text)
     return None
 
 
@@ -127,16 +128,16 @@ _MOST_OF_A_HOST: Final = 50
 #: Only this much of a password counts (bcrypt), also in the original.
 PASSWORD_BYTES: Final = 72
 #: Salt and hash of a random text, behind a cost: an unknown name takes as long as a wrong password.
-_OF_NOBODY: Final = "68EpNNsCHhvTD2pjnqcL5.xZIEcXlm9ZMedjkCbQoU.2rQQTgYUiC"
+_DUMMY_HASH: Final = "68EpNNsCHhvTD2pjnqcL5.xZIEcXlm9ZMedjkCbQoU.2rQQTgYUiC"
 
 
-class Admission:
+class Authentication:
     """Decides whether a request gets to its resource at all.
 
-    One password is checked at a time. The hosts that wait take turns, each with its newest request. Who guesses sends
-    the next guess when the last one is refused, so the refusals of a host are kept until none of its requests waits: a
-    right password, perhaps of another program behind the same proxy, is the newest then, and waits for one check only.
-    Where too many wait, the oldest of the host with the most is answered.
+    One password is checked at a time. The hosts that wait take turns, each with its newest request. A peer that guesses
+    sends the next guess when the last one is refused, so the refusals of a host are held until none of its requests
+    waits: a right password, e.g. of another program behind the same proxy, is then the newest one and waits for one
+    check only. Where too many wait, the oldest request of the host with the most is answered.
 
     :param config: its ``users`` and its rate.
     :param guard: a request with the token of the address needs no password.
@@ -165,7 +166,7 @@ class Admission:
         """The refusal of a request; None when it is allowed. A password that was not checked yet takes time.
 
         :param host: of the peer.
-        :returns: a Deferred is to be cancelled when the peer leaves: a check that has not begun is left out.
+        :returns: cancel a Deferred when the peer disconnects: a check that has not begun is then dropped.
         """
         if not self._is_within_rate():
             return HttpError(429, "Too Many Requests")
@@ -260,7 +261,7 @@ class Admission:
         hashes = sorted(self._users.values())
         digest = hashlib.sha256("\n".join((name, *hashes)).encode()).digest()
         cost = hashes[int.from_bytes(digest[:8]) % len(hashes)].split("$")[2]
-        return f"$2b${cost}${_OF_NOBODY}"
+        return f"$2b${cost}${_DUMMY_HASH}"
 
 
 def _decide(decision: _Decision, refusal: HttpError | None) -> None:

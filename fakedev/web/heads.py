@@ -68,7 +68,11 @@ def read_head(data: bytes, limits: HttpLimits, known_fields: Container[bytes] = 
         raise HttpError(400, _TWO_LINE_ENDS)
     authority = b""
     if not target.startswith(b"/"):
-        authority, target = _parse_full_url(target)
+        found = _FULL_URL.fullmatch(target)
+        if found is None or split_host(found[1]) is None:
+            raise HttpError(400, "the target begins neither with / nor with http://HOST or http://HOST:PORT")
+        path = found[2]
+        authority, target = found[1], path if path.startswith(b"/") else b"/" + path
     return Head(method, target, version, authority, fields), data[length:]
 
 
@@ -85,7 +89,7 @@ def check_host(head: Head, hosts: Sequence[bytes]) -> None:
     elif split_host(hosts[0]) is None:
         raise HttpError(400, "the Host header is not HOST or HOST:PORT")
     elif head.authority and hosts[0].lower() != head.authority.lower():
-        raise HttpError(400, "the host of the target is not that of the Host header")
+        raise HttpError(400, "the host of the target differs from the Host header")
 
 
 @lru_cache(maxsize=256)
@@ -127,12 +131,3 @@ def _parse_request_line(line: bytes) -> tuple[bytes, bytes, bytes]:
     if version not in (b"HTTP/1.1", b"HTTP/1.0"):
         raise HttpError(505, "only HTTP/1.0 and HTTP/1.1 are spoken here")
     return method, target, version
-
-
-def _parse_full_url(target: bytes) -> tuple[bytes, bytes]:
-    """The host of a full URL, and its path and query."""
-    found = _FULL_URL.fullmatch(target)
-    if found is None or split_host(found[1]) is None:
-        raise HttpError(400, "the target begins neither with / nor with http://HOST or http://HOST:PORT")
-    path = found[2]
-    return found[1], path if path.startswith(b"/") else b"/" + path

@@ -140,15 +140,15 @@ class ItemsResource(ApiResource, ABC):
         if not all(map(items.exists, chosen)):  # ended meanwhile, or of a fleet before a reload: try once more
             items = self.items(request)
             chosen, total = yield from _chosen(items, choice)
-            chosen = [each for each in chosen if items.exists(each)]
+            chosen = [name for name in chosen if items.exists(name)]
         return (yield from _described(items, chosen, self.path.template.rpartition("/")[2], total))
 
 
 def _described(items: Items[T], chosen: list[T], key: str, total: int) -> Part[Response]:
     describe, more, described = items.describer(chosen), items.more(), []
     yield
-    for each in chosen:
-        described.append(orjson.Fragment(orjson.dumps(describe(each), option=orjson.OPT_NON_STR_KEYS)))
+    for name in chosen:
+        described.append(orjson.Fragment(orjson.dumps(describe(name), option=orjson.OPT_NON_STR_KEYS)))
         yield
     return json_response({**more, key: described, "total": total})
 
@@ -170,9 +170,9 @@ def _chosen(items: Items[T], choice: _Choice) -> Part[tuple[list[T], int]]:
 def _found(items: Items[T], search: str) -> Part[list[T]]:
     found = []
     for begin in range(0, len(items.every), _AT_ONCE):
-        for each in items.every[begin : begin + _AT_ONCE]:
-            if any(search in text.lower() for text in items.texts(each)):
-                found.append(each)
+        for item in items.every[begin : begin + _AT_ONCE]:
+            if any(search in text.lower() for text in items.texts(item)):
+                found.append(item)
         yield
     return found
 
@@ -183,15 +183,15 @@ def _first(found: Sequence[T], key: Callable[[T], Any], is_descending: bool, cou
     for start in range(0, len(found), _SORTED_AT_ONCE):
         run: list[tuple[Any, T]] = []
         for begin in range(start, min(start + _SORTED_AT_ONCE, len(found)), _AT_ONCE):
-            run += [(key(each), each) for each in found[begin : begin + _AT_ONCE]]
+            run += [(key(item), item) for item in found[begin : begin + _AT_ONCE]]
             yield
         run.sort(key=itemgetter(0), reverse=is_descending)
         runs.append(run)
         yield
     first = []
     merged = heapq.merge(*runs, key=itemgetter(0), reverse=is_descending)
-    for _, each in islice(merged, count):
-        first.append(each)
+    for _, item in islice(merged, count):
+        first.append(item)
         if len(first) % _AT_ONCE == 0:
             yield
     del merged

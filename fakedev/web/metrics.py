@@ -98,9 +98,9 @@ def port_metrics(
 ) -> Iterable[Metric]:
     """Connections that the ports have closed by themselves, and new ones that must wait on any port.
 
-    :param closed: returns those of the line ports: their numbers by reason, by port.
-    :param http_dropped: those of the HTTP addresses: their numbers by reason.
-    :param postponed: returns how often a port did not accept for lack of descriptors.
+    :param closed: returns closed connections of the line ports: their numbers by reason, by port.
+    :param http_dropped: dropped connections of the HTTP addresses: their numbers by reason.
+    :param postponed: returns how often a port did not accept because no descriptors were left.
     """
     text = (
         "Connections that a line port closed; silent: for a new one; full: new ones without room; plain: no TLS; "

@@ -9,7 +9,7 @@ from typing import Final
 _PAGE: Final = ("limit", "offset")
 #: What every collection takes after the ``?``.
 _LIST: Final = ("search", "sort", *_PAGE)
-#: The keys of ``sort`` of lists of those that answered requests, beside their names.
+#: The keys of ``sort`` for lists of pods and nodes that answered requests, in addition to their names.
 _ANSWERS: Final = ("answers", "failures", "last-error", "run-mean", "run-p50", "run-p99", "run-max")
 
 
@@ -146,6 +146,11 @@ NODES: Final = WebPath(
     sort=("node", "pool", "device-type", "devices", "identity"),
 )  # fmt: skip
 NODE: Final = WebPath(f"{API}/nodes/NODE", "one node with its topology")
+RACKS: Final = WebPath(
+    f"{API}/racks", "the racks", _LIST, search="rack, pool",
+    sort=("rack", "pool", "power-watts", "return-celsius", "limited", "unhealthy"),
+)  # fmt: skip
+RACK_ITEM: Final = WebPath(f"{API}/racks/RACK", "one rack with its trays")
 IDENTITIES: Final = WebPath(f"{API}/identities", "the identities that the fleet shows")
 QUEUES: Final = WebPath(
     f"{API}/queues", "the work queues", _LIST,
@@ -191,7 +196,7 @@ OPENAPI: Final = WebPath(f"{API}/openapi.json", "the API as OpenAPI 3.1")
 
 #: Those that are lists of any length: they can be searched, sorted and read page by page.
 COLLECTIONS: Final = (
-    WORKLOADS, ENDED_WORKLOADS, FAULTS, PAST_FAULTS, JOURNAL, DEVICES, NODES, QUEUES, LOAD_NODES, LOAD_DEVICES,
+    WORKLOADS, ENDED_WORKLOADS, FAULTS, PAST_FAULTS, JOURNAL, DEVICES, NODES, RACKS, QUEUES, LOAD_NODES, LOAD_DEVICES,
     LOAD_PODS, OCCURRENCES,
 )  # fmt: skip
 #: All of them, but for the files of the web page, which are below /page.
@@ -199,8 +204,8 @@ WEB_PATHS: Final = (
     START, METRICS, NODE_METRICS, DISCOVERY, HEALTH, *HEALTH_ALIASES, *READY, QUEUE_METRICS, WORKLOAD_METRICS,
     VLLM_METRICS, OWN_METRICS, RELOAD, TOPOLOGY, NODE_TOPOLOGY, *TESTER, WORKLOADS, WORKLOAD, ENDED_WORKLOADS,
     ENDED_WORKLOAD, FAULTS, FAULT, PAST_FAULTS, PAST_FAULT, FAULT_KINDS, WHY, EXPORTERS, JOURNAL,
-    DEVICES, DEVICE, PART, PARTS, LINKS, LINK, DEVICE_HISTORY, HISTORY, FIND, STREAM, NODES, NODE, IDENTITIES,
-    QUEUES, QUEUE, QUEUE_HISTORY, LOAD, LOAD_PLAN, LOAD_TIMELINE, LOAD_NODES, LOAD_DEVICES,
+    DEVICES, DEVICE, PART, PARTS, LINKS, LINK, DEVICE_HISTORY, HISTORY, FIND, STREAM, NODES, NODE, RACKS, RACK_ITEM,
+    IDENTITIES, QUEUES, QUEUE, QUEUE_HISTORY, LOAD, LOAD_PLAN, LOAD_TIMELINE, LOAD_NODES, LOAD_DEVICES,
     LOAD_PODS, CLOCK, RESET, SCENARIO, OCCURRENCES, OPENAPI,
 )  # fmt: skip
 #: The first parts of paths; the pages of a configuration must begin with other parts.

@@ -78,7 +78,7 @@ class Request(server.Request):
     def answer_in_slices(self, steps: Steps) -> Response | Deferred[Response]:
         """The answer of some steps, with turns for other connections between them.
 
-        :param steps: begins with the checks of the request. HEAD needs no more of it than its first step: then the
+        :param steps: begins with the checks of the request. HEAD runs only its first step: then the
             answer has no Content-Length.
         """
         if self.method == b"HEAD":
@@ -152,8 +152,8 @@ class Request(server.Request):
         """The refusal of this request before its body is read, or None."""
         self.has_body = True
         self.method, self.uri, self.clientproto = head.method, head.target, head.version
-        if self.site.admission is not None:
-            is_good = self.site.admission.is_good(self.getHeader)
+        if self.site.authentication is not None:
+            is_good = self.site.authentication.is_good(self.getHeader)
             if not is_good:  # refused, or not known before its password is checked
                 return None if is_good is None else error_response(unauthorized(), as_json=False)
         try:
@@ -164,8 +164,8 @@ class Request(server.Request):
 
     def process(self) -> None:
         """Answer the request, which is complete."""
-        admission = self.site.admission
-        refusal = None if admission is None else admission.refusal(self.getHeader, self.origin)
+        authentication = self.site.authentication
+        refusal = None if authentication is None else authentication.refusal(self.getHeader, self.origin)
         if isinstance(refusal, Deferred):
             self._password_check = refusal
             self.ends_with_input = True
@@ -234,7 +234,7 @@ class Request(server.Request):
     def _send(self, response: Response, body: Body) -> None:
         """Send an answer.
 
-        :param body: that of the response, or that by gzip.
+        :param body: the response's body, plain or by gzip.
         """
         channel = self.channel
         if channel is None or self.startedWriting:

@@ -35,7 +35,7 @@ class Resource(resource.Resource):
     :ivar allow_head: whether HEAD is allowed where GET is.
     :ivar errors_as_json: whether errors are the API's JSON objects instead of a line of text.
     :ivar is_guarded: whether also reads need a Host of ours, or the token; changes always do.
-    :ivar post_reads: whether POST changes nothing, so that it needs no more than GET.
+    :ivar post_reads: whether POST changes nothing, so that it needs the same rights as GET.
     :ivar waits_for_ticks: whether a request waits while a tick of the fleet is paused.
     :ivar is_item: whether the path names an item, so that a refusal for an unknown name is 404 and not 400.
     :ivar statistics: the counts of requests to this resource, if they are counted.

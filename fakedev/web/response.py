@@ -22,7 +22,7 @@ from fakedev.web.encoding import Body
 HttpError = http_limits.HttpError
 PLAIN: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
-#: Not those of twisted.web, which takes long to import and does not know 431.
+#: Reason phrases; twisted.web's take long to import and do not include 431.
 _REASONS: Final = {status.value: status.phrase.encode() for status in HTTPStatus}
 #: The API's error codes for the statuses of errors without a code.
 _CODES: Final = {

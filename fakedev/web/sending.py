@@ -109,6 +109,6 @@ class BodySender:
         self._is_paused = True
 
     def stopProducing(self) -> None:
-        """Send no more; the peer holds the body no longer."""
+        """Stop sending and release the body."""
         self._is_stopped, self._pieces = True, None
         self._held.remove(self)

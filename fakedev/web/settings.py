@@ -225,8 +225,8 @@ LINE_TOKENS = Key(
 LINE_TOKEN_FILES = Key(
     "token-files",
     ListOf(Path()),
-    "Files with one token each, beside `tokens`, as ${CREDENTIALS_DIRECTORY}/token. Read at the start and by reloads; "
-    "never in a record.",
+    "Files with one token each, besides `tokens`, e.g. ${CREDENTIALS_DIRECTORY}/token. Read at the start and by "
+    "reloads; never in a record.",
     default=(),
 )
 LINE_TLS = Key(

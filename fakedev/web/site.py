@@ -23,7 +23,7 @@ from fakedev.runtime.tls_settings import TlsServer, WebConfig
 from fakedev.runtime.turns import FairShare
 from fakedev.web.channel import Channel
 from fakedev.web.encoding import DeferToThread
-from fakedev.web.guard import AccessGuard, Admission, has_hash
+from fakedev.web.guard import AccessGuard, Authentication, has_hash
 from fakedev.web.http_limits import HttpError, HttpLimits
 from fakedev.web.request import Request
 from fakedev.web.response import Dropped, error_response
@@ -44,7 +44,7 @@ _ANSWERED_BEYOND: Final = 100
 _MOST_KNOWN: Final = 64
 _KNOWN_BYTES: Final = 1024
 #: How requests of HTTP begin.
-_OF_HTTP: Final = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"PATCH", b"DELET", b"OPTIO")
+_HTTP_BEGINNINGS: Final = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"PATCH", b"DELET", b"OPTIO")
 #: The words of Go's net/http, which servers of Prometheus' family use.
 _PLAIN_ANSWER: Final = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 
@@ -86,7 +86,7 @@ class Site(server.Site):
         self.held = InFlightBodies()
         self.codes: Counter[int] = Counter()
         self.dropped = Counter[str]() if dropped is None else dropped
-        self.admission: Admission | None = None
+        self.authentication: Authentication | None = None
         self.channels: set[Channel] = set()
         #: By the time of their last answer; then those that wait for a peer to send, to read, to close.
         self.idle = Timeouts[Channel](reactor, limits.idle_seconds, Channel.idle_too_long)
@@ -143,9 +143,9 @@ class Site(server.Site):
         self._more_headers = "".join(f"{name}: {value}\r\n" for name, value in config.headers).encode()
         self._common_second = -1
         self.guard = guard
-        self.admission = None
+        self.authentication = None
         if config.users or config.interval_seconds:
-            self.admission = Admission(config, guard, SteadySeconds(self.reactor), self._check_password)
+            self.authentication = Authentication(config, guard, SteadySeconds(self.reactor), self._check_password)
 
     def _tls_wrapper(self, tls: TlsServer) -> WrapTls:
         context = tls_context(tls)
@@ -228,6 +228,6 @@ class Site(server.Site):
 
 def _plain_answer(begin: bytes) -> bytes | None:
     """The answer to a request of plain HTTP; other bytes only end the connection."""
-    if len(begin) < len(_OF_HTTP[0]):
+    if len(begin) < len(_HTTP_BEGINNINGS[0]):
         return None
-    return _PLAIN_ANSWER if begin.startswith(_OF_HTTP) else b""
+    return _PLAIN_ANSWER if begin.startswith(_HTTP_BEGINNINGS) else b""

@@ -48,7 +48,7 @@ def _usable(source: WebConfigSource) -> WebConfig:
 class WebConfigs(Part):
     """The web configurations in use; their files are read again when one of them, or a certificate, changes.
 
-    :param sources: those of the addresses at the start.
+    :param sources: the addresses' web configurations at the start.
     """
 
     log = Logger()

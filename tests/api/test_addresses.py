@@ -9,7 +9,7 @@ import pytest
 from fakedev.web.paths import WEB_PATHS, WebPath
 from tests.support.application import SMALL, MemoryApplication, application
 
-NAMES = {"NODE": "a", "INDEX": "0", "PART": "0", "NUMBER": "0", "ID": "w1", "NAME": "q", "PLAN": "p"}
+NAMES = {"NODE": "a", "INDEX": "0", "PART": "0", "NUMBER": "0", "ID": "w1", "NAME": "q", "PLAN": "p", "RACK": "r"}
 #: By kind: the address in the configuration.
 ADDRESSES = {
     "all": '"127.0.0.1:9400"',

@@ -23,6 +23,7 @@ from fakedev.web.paths import (
     OCCURRENCES,
     PAST_FAULTS,
     QUEUES,
+    RACKS,
     WEB_PATHS,
     WORKLOADS,
     WebPath,
@@ -37,7 +38,7 @@ version: 1
 fleet:
   seed: 7
   pools:
-    - {name: train, nodes: 11, node-name: "dgx-{}", device: h100, devices-per-node: 2, identity: dcgm}
+    - {name: train, nodes: 11, node-name: "dgx-{}", device: h100, devices-per-node: 2, identity: dcgm, racks: air}
     - {name: play, nodes: [box], device: l40s, devices-per-node: 1, identity: nvidia-gpu-exporter}
 web: ["127.0.0.1:9400"]
 workloads: {listen: [], base: [{name: base, devices: box/0, profile: "40:0:0"}]}
@@ -48,7 +49,7 @@ NAMES = {path: path.template.rpartition("/")[2] for path in COLLECTIONS}
 #: The name of an item, by the collection.
 IDS = {
     WORKLOADS: "name", ENDED_WORKLOADS: "name", PAST_FAULTS: "id",
-    FAULTS: "kind", JOURNAL: "scope", DEVICES: "device", NODES: "node", QUEUES: "queue",
+    FAULTS: "kind", JOURNAL: "scope", DEVICES: "device", NODES: "node", QUEUES: "queue", RACKS: "rack",
     LOAD_NODES: "node", LOAD_DEVICES: "device", LOAD_PODS: "pod", OCCURRENCES: "name",
 }  # fmt: skip
 #: Who answered the requests of the plan: node, device, pod, seconds, and the error of a failure.
@@ -118,6 +119,7 @@ def test_every_collection_is_here() -> None:
         (NODES, "Nvidia-GPU", ["box"]),
         (NODES, "dgx-1", ["dgx-1", "dgx-10"]),
         (QUEUES, "SLOW", ["slow", "Slowest"]),
+        (RACKS, "TRAIN", ["train-rack-0", "train-rack-1"]),
         (QUEUES, "", ["fast", "slow", "Slowest"]),
         (LOAD_NODES, "DGX", ["Dgx-10", "dgx-9"]),
         (LOAD_NODES, "exit+code", ["box"]),

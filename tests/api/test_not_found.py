@@ -61,8 +61,8 @@ MISSING = [
         "devises",
         "resource",
         "no resource 'devises': there are clock, devices, ended-workloads, exporters, fault-kinds, faults, find, "
-        "history, identities, journal, nodes, openapi.json, past-faults, queues, reset, scenario, stream, tester, why, "
-        "workloads",
+        "history, identities, journal, nodes, openapi.json, past-faults, queues, racks, reset, scenario, stream, "
+        "tester, why, workloads",
     ),
 ]
 #: What is below a resource that has nothing below it.

@@ -305,7 +305,7 @@ def test_fault_kinds(app: MemoryApplication) -> None:
         body |= {each["name"]: 300 if each["name"] == "watts" else each["low"] for each in needed}
         answer = app.ask("POST", "/api/v1/faults", body)
         # Boards that are in no rack cannot have those of racks.
-        assert answer.status == (400 if KINDS[kind["kind"]].is_of_racks else 201), kind
+        assert answer.status == (400 if KINDS[kind["kind"]].needs_racks else 201), kind
 
 
 def test_a_cleared_fault_is_gone_at_once(app: MemoryApplication) -> None:

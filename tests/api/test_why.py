@@ -197,22 +197,22 @@ def test_the_journal_since(app: MemoryApplication) -> None:
     entries = app.json("/api/v1/journal")["journal"]
     assert entries[-1]["at"] == "2027-01-15T08:00:00Z"
     late = app.json("/api/v1/journal?since=86s")["journal"]
-    assert {each["tick"] for each in late} == {each["tick"] for each in entries if each["tick"] >= 14} != set()
+    assert {each["tick"] for each in late} == {entry["tick"] for entry in entries if entry["tick"] >= 14} != set()
     assert app.json("/api/v1/journal?since=2027-01-15T08:00:14Z")["journal"] == late
     without = [each["kind"] for each in app.json("/api/v1/journal?kind=-lost,-throttled_hardware")["journal"]]
-    assert without == [each["kind"] for each in entries if each["kind"] not in ("lost", "throttled_hardware")]
+    assert without == [entry["kind"] for entry in entries if entry["kind"] not in ("lost", "throttled_hardware")]
     kinds = app.json("/api/v1/journal?kind=lost,fault,-fault")["journal"]
-    assert {each["kind"] for each in kinds} == {"lost"} != {each["kind"] for each in entries}
+    assert {kind["kind"] for kind in kinds} == {"lost"} != {entry["kind"] for entry in entries}
     assert "is no duration" in app.get("/api/v1/journal?since=yesterday").body.decode()
 
 
 def test_exporters(app: MemoryApplication) -> None:
     """Each address with its identity, how long it holds its values, and how old they are."""
     rows = app.json("/api/v1/exporters")["exporters"]
-    assert [(each["address"], each["hold-seconds"], each["age-seconds"]) for each in rows] == [
+    assert [(row["address"], row["hold-seconds"], row["age-seconds"]) for row in rows] == [
         ("127.0.0.1:9400", 0.0, 0.0), ("127.0.0.1:9401", 30.0, 10.0), ("127.0.0.1:9402", 0.0, 0.0),
     ]  # fmt: skip
-    assert [each["identity"] for each in rows] == ["dcgm@4.8.2", "dcgm@4.8.2", "nvidia-gpu-exporter@1"]
+    assert [row["identity"] for row in rows] == ["dcgm@4.8.2", "dcgm@4.8.2", "nvidia-gpu-exporter@1"]
 
 
 def test_a_fault_that_waits() -> None:
@@ -325,7 +325,7 @@ def test_a_pod_of_series_that_are_not_right(fault: dict[str, str], line: str) ->
 def test_series_that_are_nan() -> None:
     """They are counted apart; a comparison is with the others, and with none if there are none."""
     with application(SMALL) as app:
-        for device, line in (("a/0", "1 series are NaN, beside these:"), ("all", "> 85 is true of none: no NaN is")):
+        for device, line in (("a/0", "1 series are NaN, besides these:"), ("all", "> 85 is true of none: no NaN is")):
             app.ask("POST", "/api/v1/faults", {"kind": "nan", "devices": [device]})
             app.tick(2)
             lines = why(app, "DCGM_FI_DEV_GPU_TEMP > 85")["lines"]

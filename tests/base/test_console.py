@@ -26,7 +26,7 @@ def test_progress() -> None:
         for moment, done in ((0.5, 0.1), (1.9, 0.3), (2.0, 0.25), (2.9, 0.3), (3.0, 0.5), (300.0, 0.6), (400.0, 0.0)):
             now[0] = moment
             progress.show(done)
-    assert [each.removesuffix("\x1b[K") for each in stream.getvalue().split("\r")] == [
+    assert [part.removesuffix("\x1b[K") for part in stream.getvalue().split("\r")] == [
         "",
         "fakedev render: 25% done, about 6 s left",
         "fakedev render: 50% done, about 3 s left",
@@ -89,5 +89,5 @@ def test_nothing_is_written_otherwise() -> None:
     """Every text for a terminal goes through this module; ruff refuses print(). Drivers' programs have their own."""
     calls = {"sys.stdout.write", "sys.stderr.write", "sys.stdout.writelines"}
     writers = modules(word="std")  # all others name neither of the two
-    others = {each.name for each in writers if calls & {name.name for name in each.dotted_names}}
+    others = {writer.name for writer in writers if calls & {name.name for name in writer.dotted_names}}
     assert others == {"fakedev.nvml.smi.main", "fakedev.nvml.smi.dcgmi", "fakedev.nvml.amd.amdsmi"}

@@ -57,7 +57,7 @@ def test_a_run_that_lacks_something(what: str) -> None:
     phases, expected = LACKS[what]
     board = catalog_type("h100")
     run, _ = read_csv(recorded(board, phases), "run.csv")
-    found = {each.coefficient: each for each in calibrate(board, run).findings}
+    found = {finding.coefficient: finding for finding in calibrate(board, run).findings}
     kept = {coefficient for coefficient, each in found.items() if each.value is None}
     assert expected <= kept
     assert all(found[each].why and each.needs for each in kept)
@@ -73,7 +73,7 @@ def test_without_a_column_and_work_at_it_the_limit_is_the_catalogs() -> None:
     board = catalog_type("h100")
     phases = without(lambda phase: phase.kind == "tensor")
     run, _ = read_csv(recorded(board, phases, with_limit=False), "run.csv")
-    (finding,) = (each for each in calibrate(board, run).findings if each.coefficient == POWER_LIMIT)
+    (finding,) = (finding for finding in calibrate(board, run).findings if finding.coefficient == POWER_LIMIT)
     assert finding.value is None
     assert "nothing ran at the power limit" in finding.why
 
@@ -84,14 +84,15 @@ def test_a_clock_that_is_always_limited_is_not_the_highest() -> None:
     board = catalog_type("h100")
     phases = [phase for phase in PHASES if phase.kind == "tensor" or phase.load_percent is None]
     run, _ = read_csv(recorded(board, phases), "run.csv")
-    (finding,) = (each for each in calibrate(board, run).findings if each.coefficient == HIGH_CLOCK)
+    (finding,) = (finding for finding in calibrate(board, run).findings if finding.coefficient == HIGH_CLOCK)
     assert finding.value is None
 
 
+@pytest.mark.slow
 def test_samples_that_are_far_apart_do_not_tell_a_time_constant() -> None:
     """Every tenth second, of a board with 17 s."""
     board = catalog_type("h100")
     head, *lines = recorded(board).splitlines(keepends=True)
     run, _ = read_csv(head + "".join(lines[::10]), "run.csv")
-    (finding,) = (each for each in calibrate(board, run).findings if each.coefficient == THERMAL_SECONDS)
+    (finding,) = (finding for finding in calibrate(board, run).findings if finding.coefficient == THERMAL_SECONDS)
     assert "10 s apart" in finding.why

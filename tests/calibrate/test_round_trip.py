@@ -40,7 +40,7 @@ def test_a_board_gets_its_own_coefficients_back(name: str) -> None:
 def test_what_is_simulated_is_near_what_was_measured() -> None:
     """The fitted type, in the same run: within the noise of the power and the steps of the thermometer."""
     found = calibrated(catalog_type("h100"), catalog_type("h100"))
-    differences = {each.quantity: each.rms for each in found.differences()}
+    differences = {difference.quantity: difference.rms for difference in found.differences()}
     assert differences["power_watts"] < 0.01 * 700
     assert differences["temperature_celsius"] < 0.6
     assert differences["core_frequency_mhz"] < 15
@@ -62,7 +62,7 @@ def test_another_seed_of_the_noise_gives_the_same_within_the_errors() -> None:
     one, other = (calibrated(board, board, seed=seed) for seed in (2, 3))
 
     def values(found: Calibration) -> dict[Coefficient, tuple[float, float]]:
-        return {each.coefficient: (each.value or 0.0, each.uncertainty or 0.0) for each in found.findings}
+        return {finding.coefficient: (finding.value or 0.0, finding.uncertainty or 0.0) for finding in found.findings}
 
     for coefficient, (value, error) in values(one).items():
         if error:

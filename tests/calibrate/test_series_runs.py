@@ -71,9 +71,9 @@ def test_texts_that_cannot_be_used(text: str) -> None:
 
 ANSWERS = {
     '{"status": "error", "error": "parse error: no"}': "url: parse error: no",
-    "<html>": "url: the answer is not that of a Prometheus: <html>",
-    '{"status": "success", "data": {}}': "url: the answer is not that of a Prometheus",
-    "[]": "url: the answer is not that of a Prometheus",
+    "<html>": "url: the answer does not come from a Prometheus: <html>",
+    '{"status": "success", "data": {}}': "url: the answer does not come from a Prometheus",
+    "[]": "url: the answer does not come from a Prometheus",
 }
 
 

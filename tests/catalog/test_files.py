@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import yaml
 import fakedev.catalog
 from fakedev.base.names import COMPUTED_FACTS
 from fakedev.base.units import parse_size
+from fakedev.config.sample_page import sample_page
+from fakedev.exporters.samples import read_page
 from fakedev.fleet.spec.quantities import DIRECT_QUANTITIES
 
 CATALOG = Path(fakedev.catalog.__file__).parent
@@ -87,7 +90,7 @@ BOARDS = {
     "rtx-pro-4500-32gb": (0x2C31, 32623),
     "rtx-pro-6000-server-96gb": (0x2BB5, 97887),
     "t4-16gb": (0x1EB8, 15360),
-    "tpu-7x": (0x0076, 196608),
+    "tpu-7x": (0x0076, 194040),
     "tpu-v5e": (0x0063, 16384),
     "tpu-v6e": (0x006F, 32768),
     "v100-sxm2-16gb": (0x1DB1, 16384),
@@ -102,6 +105,7 @@ SHORT_NAMES = {
 }  # fmt: skip
 
 
+@cache
 def load(path: Path) -> dict[str, Any]:
     """One YAML file, unchanged."""
     data = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
@@ -323,3 +327,22 @@ class TestDocumentation:
             for column in self.columns
         ]
         assert f"| {' | '.join([device['name'], *ranges])} |" in lines
+
+
+def test_a_board_without_memory_of_its_own() -> None:
+    """A GB10 has the thirteen families of a page of dcgm-exporter 3.3.5 that was described."""
+    families = read_page(sample_page("dcgm@3.3.5", "gb10")[1]).families
+    assert {name.removeprefix("DCGM_FI_DEV_") for name in families} == {
+        "SM_CLOCK", "MEMORY_TEMP", "GPU_TEMP", "POWER_USAGE", "TOTAL_ENERGY_CONSUMPTION", "PCIE_REPLAY_COUNTER",
+        "GPU_UTIL", "MEM_COPY_UTIL", "ENC_UTIL", "DEC_UTIL", "XID_ERRORS", "NVLINK_BANDWIDTH_TOTAL",
+        "VGPU_LICENSE_STATUS",
+    }  # fmt: skip
+    assert not [name for name in read_page(sample_page("dcgm@4.9.0", "gb10")[1]).families if "_FB_" in name]
+
+
+@pytest.mark.parametrize("board", ["rtx-2080-super", "rtx-4080-super"])
+def test_geforce_boards_without_ecc_count_replays(board: str) -> None:
+    """As a GeForce under dcgm-exporter 4.4.1 does; rows and errors of memory they have not."""
+    names = " ".join(read_page(sample_page("dcgm@4.8.2", board)[1]).families)
+    assert "PCIE_REPLAY_COUNTER" in names
+    assert "REMAP" not in names

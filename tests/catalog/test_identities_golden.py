@@ -155,7 +155,7 @@ class TestDcgm:
         """Each code has the exporter's text, and there is no other."""
         text = (GOLDEN.parent / "xid-texts.csv").read_text(encoding="utf-8")
         rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-        (family,) = (each for each in loaded("dcgm@4.8.2").families if each.name == "DCGM_FI_DEV_XID_ERRORS")
+        (family,) = (family for family in loaded("dcgm@4.8.2").families if family.name == "DCGM_FI_DEV_XID_ERRORS")
         message = next(label for label in family.rows[0].labels if label.name == "err_msg")
         assert dict(message.texts) == {row["xid"]: row["err_msg"] for row in rows}
         assert message.otherwise == "Unknown Error"
@@ -327,7 +327,7 @@ class TestXpumd:
         found = {}
         for row in csv.DictReader(line for line in text.splitlines() if not line.startswith(('#', '"#'))):
             ending = ENDINGS.get(row["unit"], "_ratio" if (row["unit"], row["type"]) == ("1", "Gauge") else "")
-            labels = {each.partition("=")[0].strip().replace(".", "_") for each in row["attributes"].split(";")}
+            labels = {part.partition("=")[0].strip().replace(".", "_") for part in row["attributes"].split(";")}
             found[row["name"].replace(".", "_") + ending] = labels
         return found
 

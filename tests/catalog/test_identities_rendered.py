@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from operator import itemgetter
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -368,3 +369,12 @@ def test_the_host_of_run_ai() -> None:
     """The operator names its exporters by a hash of the node's name."""
     fleet, identity = made("{name: p, nodes: [node-1], device: h100, devices-per-node: 1, identity: run-ai}", "0")
     assert 'Hostname="nvidia-dcgm-exporter-b36828"' in page_of(fleet, identity)
+
+
+def test_the_host_of_run_ai_under_kwok(tmp_path: Path) -> None:
+    """The operator's exporter for KWOK shows the name of the node."""
+    file = tmp_path / "kwok.yaml"
+    file.write_text("name: kwok\nbased-on: run-ai@0.2\nquirks: [hostname.kwok]\n")
+    pool = f"{{name: p, nodes: [kwok-1], device: h100, devices-per-node: 1, identity: {file}}}"
+    fleet, identity = made(pool, "0")
+    assert 'Hostname="kwok-1"' in page_of(fleet, identity)

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"the reference text
 def test_each_difference_is_explained(case: Case) -> None:
     """And each explanation explains something."""
     differences = case.result().differences
-    assert [str(each) for each in differences if case.explanation(each) is None] == []
-    given = {case.explanation(each) for each in differences}
+    assert [str(difference) for difference in differences if case.explanation(difference) is None] == []
+    given = {case.explanation(difference) for difference in differences}
     assert {why for _, _, why in case.explained} == given
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.support.source.release_draft import counters_draft, fields_draft
+from pathlib import Path
+
+import pytest
+
+from tests.support.identities import loaded
+from tests.support.source.release_draft import counters_draft, fields_draft, main
+
+DRIVER = "DCGM_FI_SYSTEM_DRIVER_VERSION"
 
 #: In the form of dcgm_fields.h of DCGM 4.6: new names have the numbers, old ones are names of new ones.
 HEADER = """
@@ -34,13 +41,46 @@ def test_a_header() -> None:
 
 def test_a_counters_file() -> None:
     """Rows in the place of others show the same quantity; rows with another text replace those of their field."""
-    text = "DCGM_FI_DEV_FB_USED_BYTES, gauge, Used.\nDCGM_FI_PROF_PCIE_TX_BYTES, gauge, Sent.\nDCGM_FI_NO, gauge, N.\n"
+    text = (
+        'DCGM_FI_DEV_FB_USED_BYTES, gauge, Used.\nDCGM_FI_PROF_PCIE_TX_BYTES, gauge,"Sent, all."\n'
+        "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND, gauge, Links.\nDCGM_FI_SYSTEM_DRIVER_VERSION, label, D\n"
+        "DCGM_FI_NO, gauge, N.\n"
+    )
     draft = list(counters_draft(text, "dcgm@4.8.4", "dcgm-4.7"))
-    assert draft[3:7] == [
+    assert draft[3:9] == [
         "    renamed-counters:",
         "      DCGM_FI_DEV_FB_USED: DCGM_FI_DEV_FB_USED_BYTES, gauge, Used.",
+        "      DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL: DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND, gauge, Links.",
+        "      DCGM_FI_DRIVER_VERSION: DCGM_FI_SYSTEM_DRIVER_VERSION, label, D",
         "    counters: |",
-        "      DCGM_FI_PROF_PCIE_TX_BYTES, gauge, Sent.",
+        '      DCGM_FI_PROF_PCIE_TX_BYTES, gauge,"Sent, all."',
     ]
-    assert "    # not in the file: DCGM_FI_DEV_GPU_TEMP" in draft
-    assert draft[-1].startswith("    # counters:3: left out: DCGM_FI_NO: ")
+    assert draft[9].startswith("    without: [")
+    assert "DCGM_FI_DEV_GPU_TEMP" in draft[9]
+    assert draft[-1].startswith("    # counters:5: left out: DCGM_FI_NO: ")
+
+
+def test_the_draft_of_a_file_is_the_release() -> None:
+    """4.9.0 comes out of its own counters and 4.8.4: the same rows are renamed, to the same names."""
+    identity = loaded("dcgm@4.9.0")
+    rows = [f"{family.name}, {family.kind}, {family.help}" for family in identity.families]
+    draft = list(counters_draft("\n".join([*rows, f"{DRIVER}, label, Driver"]), "dcgm@4.8.4", "dcgm-4.7"))
+    pairs = [line.split(", ")[0].split() for line in draft if ": DCGM" in line]
+    assert [old for old, _ in pairs if old not in {f"{family.name}:" for family in loaded("dcgm@4.8.4").families}] == [
+        "DCGM_FI_DRIVER_VERSION:"
+    ]
+    assert len(pairs) == 23
+    assert "DCGM_FI_DEV_XID_ERRORS: DCGM_FI_DEV_XID_ERROR," in " ".join(draft)
+    assert [line.split(",")[0].strip() for line in draft[draft.index("    counters: |") + 1 :]] == [
+        "DCGM_FI_DEV_FB_CAPACITY_BYTES"
+    ]
+
+
+def test_a_mistake_has_an_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that the exporter does not take, and a release that there is not."""
+    file = tmp_path / "counters.csv"
+    for text, since, shown in (('A, gauge, "B', "dcgm@4.9.0", "counters:1"), ("A, gauge, B", "dcgm@9.9", "4.9.0")):
+        file.write_text(text)
+        with pytest.raises(SystemExit):
+            main([str(file), "--since", since, "--fields", "dcgm-4.7"])
+        assert shown in capsys.readouterr().err

@@ -34,7 +34,7 @@ def test_work(fleet: Fleet) -> None:
     assert (started["name"], started["run-time-limit"]) == ("train", 3600.0)
     fleet.advance("10s")
     assert fleet.scrape("a").value(USAGE, gpu=0) == 95
-    assert [each["id"] for each in fleet.workloads()] == [started["id"]]
+    assert [workload["id"] for workload in fleet.workloads()] == [started["id"]]
     assert fleet.workload("train")["state"] == fleet.workload(started)["state"] == "running"
     assert fleet.stop(started) == [started["id"]]
     other = fleet.run("other/one", devices=["a/0", "a/1"], profile="5:0:0")
@@ -48,7 +48,7 @@ def test_faults(fleet: Fleet) -> None:
     fault = fleet.fault("xid", devices="a/0", code=79)
     fleet.fault("power-cap", devices="b/*", watts=200, duration="5m")
     fleet.advance("1s")
-    assert [each["kind"] for each in fleet.faults(sort="-kind")] == ["xid", "power-cap"]
+    assert [fault["kind"] for fault in fleet.faults(sort="-kind")] == ["xid", "power-cap"]
     assert fleet.device("a/0")["device"] == "a/0"
     assert {each["metric"] for each in fleet.explain("b/0")} >= {"power_watts"}
     assert [each["metric"] for each in fleet.explain("b/0", "power")] == ["power_watts"]
@@ -123,8 +123,8 @@ def test_refusals(fleet: Fleet) -> None:
 
 def test_other_words_of_the_api(app: MemoryApplication, fleet: Fleet) -> None:
     """Devices, nodes, queues, and the configuration that is read again."""
-    assert [each["device"] for each in fleet.devices(node="b", sort="-device")] == ["b/1", "b/0"]
-    assert [each["node"] for each in fleet.nodes()] == ["a", "b"]
+    assert [device["device"] for device in fleet.devices(node="b", sort="-device")] == ["b/1", "b/0"]
+    assert [node["node"] for node in fleet.nodes()] == ["a", "b"]
     assert fleet.queues() == []
     assert "dgx" not in fleet.page()
     app.text = app.text.replace("[a, b]", "[a, b, c]")
@@ -143,7 +143,7 @@ def test_collections_are_read_page_by_page(app: MemoryApplication) -> None:
     for number in range(502):
         fleet.run(f"w{number}", devices="a/0", profile=IDLE)
     requester.asked.clear()
-    assert [each["name"] for each in fleet.workloads()] == [f"w{number}" for number in range(502)]
+    assert [workload["name"] for workload in fleet.workloads()] == [f"w{number}" for number in range(502)]
     assert [each.partition("?")[2] for each in requester.asked] == ["limit=500&offset=0", "limit=500&offset=500"]
     assert len(fleet.journal(limit=3)) == 3
     assert requester.asked[-1] == "GET /api/v1/journal?limit=3&offset=0"

@@ -26,7 +26,7 @@ def test_samples() -> None:
     assert samples[1].labels == {"gpu": "1", "name": "x, y}"}
     assert math.isnan(samples[1].value)
     assert samples[1].timestamp == 1.8e12
-    assert [each.name for each in samples[1:]] == ["power", "up"]
+    assert [sample.name for sample in samples[1:]] == ["power", "up"]
     assert (len(samples), samples.names) == (3, ("power", "up"))
     assert list(read_samples("")) == []
 

@@ -30,6 +30,7 @@ def test_templates_are_read_backwards(template: str, value: str, facts: dict[str
     assert facts_of({"label": value}, [LabelSpec("label", template)]) == facts
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(codec="utf-8", exclude_characters="{}%"), min_size=1), st.sampled_from(["", "GPU-", "a"]))
 def test_a_fact_that_is_shown_is_read(text: str, before: str) -> None:
     template = f"{before}{{fact}}"

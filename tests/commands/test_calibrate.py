@@ -96,7 +96,7 @@ def test_what_cannot_be_done(
     """2 for wrong options, 1 for a run that cannot be used; never a traceback."""
     short = tmp_path / "short.csv"
     short.write_text("time,usage,power,clock,temperature\n1,2,3,4,5\n2,2,3,4,5\n")
-    given = [{"RUN": str(run), "SHORT": str(short)}.get(each, each) for each in arguments]
+    given = [{"RUN": str(run), "SHORT": str(short)}.get(argument, argument) for argument in arguments]
     code, text = FAULTS[arguments]
     try:
         found = main(["calibrate", *given])

@@ -153,6 +153,16 @@ def test_boards_that_are_to_be_divided(tmp_path: Path, capsys: pytest.CaptureFix
         assert ": 100.0 % (" in line
 
 
+def test_the_counters_of_the_helm_chart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They have no label of the driver's version and no reserved memory: conform says so, instead of missing labels."""
+    path = tmp_path / "helm.prom"
+    path.write_text(sample_page("etc/dcgm-exporter/helm.yaml", "t4")[1])
+    assert "DRIVER_VERSION" not in path.read_text()
+    (line,) = lines_of(path, capsys, "--identity", "dcgm@4.8.2")
+    assert line.startswith("dcgm@4.8.2 on t4-16gb (counters of the Helm chart) against")
+    assert ": 100.0 % (" in line
+
+
 def without(page: str, names: set[str]) -> str:
     kept = (line for line in page.splitlines() if line.removeprefix("# HELP ").removeprefix("# TYPE ").partition(" ")[0]
             .partition("{")[0] not in names)

@@ -174,7 +174,7 @@ def test_progress_of_an_advance(tmp_path: Path) -> None:
     """Events before the answer are shown, and are no part of it."""
     path = tmp_path / "s"
     events = [{"event": "advancing", "percent": 12.3}, {"event": "advancing", "percent": 90}, {"ok": True, "tick": 9}]
-    answer = "".join(f"{json.dumps(each)}\n" for each in events).encode()
+    answer = "".join(f"{json.dumps(event)}\n" for event in events).encode()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen()

@@ -69,7 +69,7 @@ def missing(declared: list[str], text: str) -> list[str]:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(("program", "module", "function"), programs(), ids=[each[0] for each in programs()])
+@pytest.mark.parametrize(("program", "module", "function"), programs(), ids=[program[0] for program in programs()])
 def test_programs(program: str, module: str, function: str) -> None:
     """As their users start them; nothing else is printed."""
     code = f"PROGRAM, MODULE, FUNCTION = {program!r}, {module!r}, {function!r}\n{ASK}"

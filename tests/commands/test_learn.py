@@ -30,8 +30,16 @@ fleet:
          profile: "80:2:0", namespace: secret-lab, ending: 0s}
       - {name: judge, share: 1, sizes: {1: 1}, lasts: 5m, spread: 1.3, memory: [0.1, 0.2], profile: "30:5:0",
          namespace: open-lab, ending: 0s}
-  pools: [{name: hidden, nodes: 3, device: l40s, devices-per-node: 4, identity: dcgm@4.8.3}]
+  pools: [{name: hidden, nodes: 3, device: l40s, devices-per-node: 4, identity: ./own.yaml}]
 web: [{listen: "127.0.0.1:9400"}]
+"""
+#: A family that no catalog has, with a label of its own.
+OWN = """
+name: own
+based-on: dcgm@4.8.3
+also:
+- {name: own_speed, type: gauge, help: speed, format: go-whole, labels: [{name: hall, value: secret-hall}],
+   random: {quantiles: [1000, 1200, 5000], lasts: 10m}}
 """
 
 
@@ -40,6 +48,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Four hours of it, in files."""
     folder = tmp_path_factory.mktemp("learn")
     (folder / "truth.yaml").write_text(TRUTH)
+    (folder / "own.yaml").write_text(OWN)
     command = ["render", "--config", str(folder / "truth.yaml"), "--for", "4h", "--openmetrics"]
     assert main([*command, "--output", str(folder / "history")]) == 0
     return [str(path) for path in sorted((folder / "history").iterdir())]
@@ -78,9 +87,13 @@ def test_the_closed_loop(history: list[str], tmp_path: Path, capsys: pytest.Capt
     assert judge.memory[1:] == pytest.approx((0.125, 0.15, 0.175, 0.2), abs=0.04)
     asked = sum(job.size * job.left_seconds for job in drawn) / (12 * 4 * 3600)
     assert cluster.load == pytest.approx(asked, rel=0.1)
+    text = (tmp_path / "fleet-identity.yaml").read_text()
+    pace = re.search(r"own_speed.*?lasts: (\d+)s", text, re.S)
+    assert pace is not None
+    assert float(pace[1]) == pytest.approx(600, rel=0.25)
     shown = re.findall(r" learnt .* (\d\.\d{3})(?: \(far\))?$", capsys.readouterr().out, re.M)
     distances = [float(number) for number in shown]
-    assert len(distances) == 6
+    assert len(distances) == 8
     assert max(distances) < 0.12
 
 
@@ -96,9 +109,21 @@ def test_nothing_private(history: list[str], tmp_path: Path) -> None:
         for _, row in read_lines(Path(path).read_bytes()) if isinstance(row, Row)
         for name, text in row.labels if name not in stays
     }  # fmt: skip
-    assert {"secret-lab", "hidden-0"} <= texts
+    assert {"secret-lab", "secret-hall", "hidden-0"} <= texts
     assert [text for text in sorted(texts) if len(text) > 1 and text in written] == []
     assert not re.search("train|judge|hidden", written)
+
+
+@pytest.mark.slow
+def test_names_that_are_kept(history: list[str], tmp_path: Path) -> None:
+    """Those of the labels that are listed, and no others."""
+    cluster = learnt(history, tmp_path / "fleet.yaml", "--keep", "namespace,Hostname")
+    assert [(kind.workload.name, kind.workload.namespace) for kind in cluster.jobs] == [
+        ("work-1", "secret-lab"), ("work-2", "open-lab"),
+    ]  # fmt: skip
+    text = (tmp_path / "fleet.yaml").read_text()
+    assert "hidden-0" in text
+    assert not re.search("train|judge", text)
 
 
 @pytest.mark.parametrize(("options", "text"), [
@@ -107,9 +132,15 @@ def test_nothing_private(history: list[str], tmp_path: Path) -> None:
     (["{empty}"], "there is no sample in it"),
     (["{page}"], "page.prom:2: the sample has no time: fakedev clone takes single pages"),
     (["{absent}"], "absent.om: no such file or folder"),
-    (["{page}", "--keep", "pods"], "--keep: 'pods' cannot be kept, only names"),
+    (["{page}", "--keep", "pod,a-b"], "--keep: 'a-b' is no label, as namespace or pod"),
     (["{page}", "--output", "{page}"], "is there: name another file with --output"),
     (["{page}", "--step", "soon"], "--step"),
+    (["{absent}", "--identity", "dcmg"], "--identity: no identity 'dcmg'"),
+    (["{absent}", "--device", "h1000"], "--device: no device type 'h1000'"),
+    (["{absent}", "--to", "noon"], "--to is for a Prometheus: files are read whole"),
+    (["--prometheus", "http://127.0.0.1:1", "--to", "noon"], "--to: 'noon' is no time"),
+    (["--prometheus", "http://127.0.0.1:1", "--match", "up"], "is not in braces"),
+    (["--prometheus", "http://127.0.0.1:1", "--match", "{{}}", "--resume", "{folder}"], "has other files"),
     (["{page}", "--step", "0s"], "--step: at least 1s"),
     (["{cut}"], "cut.prom:2: the file ends within a line: is it whole?"),
     (["{page}", "--output", "{absent}/x.yaml"], "absent.om: there is no such folder"),
@@ -117,7 +148,7 @@ def test_nothing_private(history: list[str], tmp_path: Path) -> None:
 def test_mistakes(options: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each is told in a sentence, and nothing is written."""
     files = {"empty": "# EOF\n", "page": "# TYPE a gauge\na 1\n", "cut": "a 1 1\na{b="}
-    paths = {"absent": str(tmp_path / "absent.om")}
+    paths = {"absent": str(tmp_path / "absent.om"), "folder": str(tmp_path)}
     for name, content in files.items():
         path = tmp_path / f"{name}.{'om' if name == 'empty' else 'prom'}"
         path.write_text(content)

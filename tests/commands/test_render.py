@@ -64,7 +64,7 @@ def test_the_journal(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[st
     text = rendered(capfd, "-c", small, *fault, "--journal", str(journal))
     assert list(pages(text)) == [0, 15, 30, 45, 60]
     entries = [json.loads(line) for line in journal.read_text().splitlines()]
-    assert [(each["kind"], each["tick"]) for each in entries if each["kind"] in ("began", "over")] == [
+    assert [(entry["kind"], entry["tick"]) for entry in entries if entry["kind"] in ("began", "over")] == [
         ("began", 11), ("over", 31),
     ]  # fmt: skip
     assert rendered(capfd, "-c", small, "--journal", str(tmp_path), code=1).endswith("is a folder, not a file\n")
@@ -108,18 +108,18 @@ def test_files(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
 
 def test_what_cannot_be(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """2, and one line that says why."""
-    for arguments in (["--for", "soon"], ["--every", "x"], ["--for=-5s"], ["--node", "nobody"]):
-        said = rendered(capfd, "-c", small, *arguments, code=2)
-        assert said.startswith("fakedev render: ")
-        assert said.count("\n") == 1
+    said = rendered(capfd, "-c", small, "--node", "nobody", code=2)
+    assert said.startswith("fakedev render: ")
+    assert said.count("\n") == 1
     assert "no such file" in rendered(capfd, "-c", str(tmp_path / "none.yaml"), code=2)
     broken = tmp_path / "broken.yaml"
     broken.write_text("flet: {}\nwep: []\n")
     assert rendered(capfd, "-c", str(broken), code=2).count("\n") >= 2
-    for arguments in (["--colour"], ["operand"]):
+    for arguments in (["--colour"], ["operand"], ["--for", "soon"], ["--every", "x"], ["--for=-5s"]):
         with pytest.raises(SystemExit) as ended:
             main(["render", *arguments])
         assert ended.value.code == 2
+        assert arguments[0].partition("=")[0] in capfd.readouterr().err
 
 
 @pytest.mark.slow
@@ -155,12 +155,21 @@ def test_a_record_of_another_version(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert said.err.endswith("simulated values and bytes may differ\n")
 
 
+@pytest.mark.parametrize("option", ["--for", "--every"])
+@pytest.mark.parametrize("value", ["-1s", "soon"])
+def test_wrong_durations(option: str, value: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """The option is named: there are two."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["render", option, value])
+    assert f"{option}: '{value}' is" in capfd.readouterr().err
+
+
 def test_wrong_records(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """2, with the line at fault; a record of another fleet is reported as such."""
     record = tmp_path / "run.jsonl"
     for text, fault in (
         (b"", "line 1: the record is empty"),
-        (b"hello\n", "line 1: not JSON"),
+        (b"hello\n", "a record is what --record has written"),
         (b"{}\n", "line 1: not a record of format 2"),
         (b"[]\n", "line 1: not a JSON object"),
         (b"\xff\xfe\n", "line 1: not JSON"),

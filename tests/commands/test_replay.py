@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -125,12 +126,15 @@ def test_lines_are_left_out_only_when_that_is_asked_for(tmp_path: Path, capfd: p
 
 def test_options_that_cannot_be_used_are_refused(capfd: pytest.CaptureFixture[str]) -> None:
     """A format, a mapping, a usage and a variant that there are not."""
-    options = (["--map", "x"], ["--usage", "200"], ["--variant", "x"], ["--seed", "-1"])
-    for arguments in (["jobx", "d"], ["jobs"], *(["jobs", "d", *each] for each in options)):
+    options = (
+        ["--map", "x"], ["--usage", "200"], ["--variant", "x"], ["--seed", "-1"], ["--prices", "1:1"],
+        ["--what-if", "--devise a"], ["--what-if", "'"], ["--what-if", "--nodes 1", "--check"],
+    )  # fmt: skip
+    for arguments in (["jobx", "d"], ["jobs"], *(["jobs", "d", *option] for option in options)):
         with pytest.raises(SystemExit) as caught:
             main(["replay", *arguments])
         assert caught.value.code == 2
-        assert capfd.readouterr().err.startswith("fakedev replay: ")
+        assert capfd.readouterr().err.startswith("fakedev replay")
 
 
 def test_more_memory_than_devices_have(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -146,3 +150,21 @@ def test_more_memory_than_devices_have(tmp_path: Path, capfd: pytest.CaptureFixt
     assert "note: wide: ended at 360 s: Limit DCGM_FI_DEV_FB_USED reached, terminated" in told.err
     assert main([*options, "--check"]) == 0
     assert line in capfd.readouterr().out.splitlines()
+
+
+@pytest.mark.slow
+def test_what_if(capfd: pytest.CaptureFixture[str]) -> None:
+    """Other boards, fewer nodes and a lower cap, side by side; costs are those of all boards and of the energy."""
+    cap = "--set 'faults=[{kind: power-cap, watts: 200, devices: all}]'"
+    asked = [f"--what-if={text}" for text in ("--device h200", "--nodes 1", cap)]
+    head, *lines = said(capfd, _SMALL, "--usage", "60:20", *asked, "--prices", "2:0").splitlines()
+    titles = re.split(" {2,}", head.strip())
+    rows = [dict(zip(titles, re.split(" {2,}", line.strip())[1:], strict=True)) for line in lines]
+    given, _, fewer, capped = rows
+    assert [row["BOARDS"] for row in rows] == ["8", "8", "4", "8"]
+    assert (given["NO PLACE"], fewer["NO PLACE"]) == ("0", "1")
+    energy = [float(row["ENERGY"].removesuffix(" kWh")) for row in rows]
+    assert energy[1] > energy[0] > energy[2] > energy[3]
+    assert (given["THROTTLED"], capped["THROTTLED"]) == ("0.00 h", "0.95 h")
+    # 8 boards for a quarter of an hour.
+    assert (given["COST"], fewer["COST"]) == ("4.00", "2.00")

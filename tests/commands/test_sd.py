@@ -20,7 +20,7 @@ def test_it_is_what_the_service_says(tmp_path: Path, capsys: pytest.CaptureFixtu
     with application() as app:
         assert printed == app.json("/sd")
     assert main(["sd", "--config", str(config), "--target", "h:1", "--pool", "p", "-o", str(output)]) == 0
-    assert [each["targets"] for each in json.loads(output.read_text())] == [["h:1"], ["h:1"]]
+    assert [load["targets"] for load in json.loads(output.read_text())] == [["h:1"], ["h:1"]]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f.yaml", "targets.json"]
 
 

@@ -19,7 +19,10 @@ from fakedev.commands.main import main
         (["kube", "pla"], "fakedev kube: no subcommand 'pla'; did you mean plan?"),
         (["stop", "\udcff"], r"fakedev stop: WORD: '\udcff' is not UTF-8; --help lists the options"),
         (["schema", "--version=1"], "fakedev schema: --version: takes no value, and not '1'; --help lists the options"),
-        (["render", "--for", "-5m"], "fakedev render: '-5m' is negative: give at least 0"),
+        (
+            ["render", "--for", "-5m"],
+            "fakedev render: --for: '-5m' is negative: give at least 0; --help lists the options",
+        ),
         (["diff", "dcgm", "--ful"], "fakedev diff: there is no option --ful; --help lists the options"),
         (
             ["serve", "--port=65536"],

@@ -71,6 +71,23 @@ def test_an_empty_configuration(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "free"),
+    [
+        ("", None),
+        ("workloads: {base: [{name: a, devices: 'dgx-0/[0-3]', profile: 10}]}", None),
+        ("workloads: {base: [{name: a, devices: 'dgx-0/[0-4]', profile: 0}]}", 3),
+        ("workloads: {base: [{name: a, devices: all, profile: 10}]}", 0),
+    ],
+)
+def test_the_boards_of_a_living_cluster(more: str, free: int | None) -> None:
+    """A note says how few it has, where base work has most: it would seem to stand still."""
+    notes = loaded(f"fleet: {{cluster: research, pools: [{{name: dgx, nodes: 1, device: h100}}]}}\n{more}\n").notes
+    assert [f"cluster: its jobs have {free} of 8 boards" in note for note in notes] == [True] * (free is not None)
+    divided = "fleet: {cluster: research, pools: [{name: dgx, nodes: 1, device: h100, mig: [7g.80gb]}]}"
+    assert ["its jobs have 0 of 8" in note for note in loaded(divided).notes] == [True]
+
+
+@pytest.mark.parametrize(
     ("environ", "folder"),
     [
         ({"RUNTIME_DIRECTORY": "/run/fakedev:/run/other", "XDG_RUNTIME_DIR": "/x"}, "/run/fakedev/"),
@@ -330,3 +347,10 @@ def test_no_text_breaks_loading(text: str, name: str) -> None:
     except ConfigurationError as error:
         assert error.problems
         assert all(problem.text and "\n" not in str(Place(problem.file, problem.line)) for problem in error.problems)
+
+
+def test_a_configuration_with_the_key_of_a_scenario() -> None:
+    """What stands beside that key would not be used: a fleet of one's own would be the demo's."""
+    assert problems("fleet: {seed: 7}\nscenario: {for: 10m}\n") == [
+        "f.yaml:1: fleet: is not used beside scenario: move it into config"
+    ]

@@ -31,7 +31,8 @@ def test_how_many_can_be_shown() -> None:
     counters = "".join(f"  {name}, gauge, X.\n" for name in names if not rows[name])
     identity = f"name: all\nbased-on: dcgm\ncounters: |\n{counters}"
     shown: set[str] = set()
-    for device, more in (("h100", ""), ("a100", "mig: [1g.5gb]"), ("t4", ""), ("gb200", "racks: nvl72")):
+    racks = "racks: {kind: nvl72, smoothing-floor: 50, ramp-up: 100, ramp-down: 50}"
+    for device, more in (("h100", ""), ("a100", "mig: [1g.5gb]"), ("t4", ""), ("gb200", racks)):
         divided = f", {more}" if more else ""
         pools = f"{{name: p, nodes: [n], device: {device}, devices-per-node: 2, identity: all.yaml{divided}}}"
         text = f"fleet: {{pools: [{pools}]}}\nweb: []\nworkloads: {{listen: []}}\n"

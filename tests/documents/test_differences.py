@@ -50,7 +50,7 @@ def test_a_command_line(
     for word in words:
         if word in WORKLOADS:
             Path(f"{word}.json").write_text(WORKLOADS[word], encoding="utf-8")
-        files = [str(DATA / each) if each.endswith(".json") else each for each in FILES]
+        files = [str(DATA / file) if file.endswith(".json") else file for file in FILES]
         arguments += files if word == "FILES" else [f"{word}.json" if word in WORKLOADS else word]
     name = program.removeprefix("fakedev-")
     main = import_module(

@@ -7,8 +7,8 @@ import re
 import pytest
 from twisted.internet.task import Clock
 
-from fakedev.kubernetes.node_port import NodePortFactory
-from fakedev.kubernetes.node_view import (
+from fakedev.kubernetes.nodes.node_port import NodePortFactory
+from fakedev.kubernetes.nodes.node_view import (
     MAX_ALLOCATIONS,
     MAX_PARTS,
     MAX_VIEW_BYTES,
@@ -48,7 +48,7 @@ def test_every_verb_and_argument(verb):
 SHARED = ("help", "auth")
 
 
-@pytest.mark.parametrize("verb", [each.name for each in NODE_VERBS if each.name not in SHARED])
+@pytest.mark.parametrize("verb", [node_verb.name for node_verb in NODE_VERBS if node_verb.name not in SHARED])
 def test_every_verb_has_an_example(verb):
     """In words or in JSON."""
     assert re.search(rf'^    ({verb}\b|{{"op":"{verb}")', EXAMPLES, re.MULTILINE)

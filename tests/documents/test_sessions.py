@@ -16,8 +16,8 @@ def sessions(page: str) -> list[tuple[str, str]]:
     """The sessions of a page with its configuration: its indented blocks that are such, without their indent."""
     paragraphs = (ROOT / "doc" / page).read_text(encoding="utf-8").split("\n\n")
     blocks = [textwrap.dedent(each) for each in paragraphs if each.startswith((_PROMPT, "    version: 1"))]
-    (configuration,) = [each for each in blocks if not each.startswith("$")]
-    return [(configuration, each) for each in blocks if each.startswith("$")]
+    (configuration,) = [block for block in blocks if not block.startswith("$")]
+    return [(configuration, block) for block in blocks if block.startswith("$")]
 
 
 PAGES = ("simulation.md", "topology.md", "faults.md", "protocol-workload.txt")

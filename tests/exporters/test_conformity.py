@@ -26,7 +26,7 @@ usage{gpu="1",host="a",pod="p"} 100
 def changed(old: str, new: str) -> list[str]:
     """The differences of the page with a text replaced everywhere."""
     assert old in PAGE
-    return [str(each) for each in compared(read_page(PAGE), read_page(PAGE.replace(old, new))).differences]
+    return [str(difference) for difference in compared(read_page(PAGE), read_page(PAGE.replace(old, new))).differences]
 
 
 def test_a_page_conforms_to_itself() -> None:
@@ -67,11 +67,17 @@ def test_families_of_one_page_only() -> None:
     """Count with all of their aspects, but not against a fragment."""
     first = PAGE[: PAGE.index("# HELP usage")]
     lacking = compared(read_page(PAGE), read_page(first))
-    assert [str(each) for each in lacking.differences] == ["usage: only the capture has it"]
+    assert [str(difference) for difference in lacking.differences] == ["usage: only the capture has it"]
     assert (lacking.met, lacking.aspects) == (15, 22)
     more = compared(read_page(first), read_page(PAGE))
-    assert [str(each) for each in more.differences] == ["usage: the capture does not have it"]
+    assert [str(difference) for difference in more.differences] == ["usage: the capture does not have it"]
     assert compared(read_page(first), read_page(PAGE), is_fragment=True).percent == 100
+
+
+def test_what_a_library_says_of_its_process_does_not_count() -> None:
+    """No identity has it, and each capture of an exporter in Go or Python may."""
+    own = "# HELP go_goroutines G.\n# TYPE go_goroutines gauge\ngo_goroutines 9\n"
+    assert compared(read_page(PAGE + own + own.replace("go_", "python_")), read_page(PAGE)).percent == 100
 
 
 def test_order_and_layout() -> None:

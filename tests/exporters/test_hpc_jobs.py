@@ -95,17 +95,17 @@ def test_jobs_of_instances(tmp_path: Path) -> None:
     (tmp_path / f"1.{first}").write_text("17\n18")
     (tmp_path / f"1.{second}").write_text("19")
     scene.later()
-    assert scene.service.trouble == ""
+    assert scene.service.problem == ""
     assert scene.shown("gpu", "GPU_I_ID", "hpc_job") == [
         ("0", "", "16"), ("1", first, "17"), ("1", first, "18"), ("1", second, "19"), ("2", "", ""),
     ]  # fmt: skip
     (tmp_path / f"1.{first}").rename(tmp_path / "1")
     scene.later()
     assert scene.shown("gpu", "GPU_I_ID", "hpc_job")[1:3] == [("1", first, ""), ("1", second, "19")]
-    assert scene.service.trouble == f"{tmp_path}/1: GPU 1 is divided: jobs of its instances are in files as 1.1"
+    assert scene.service.problem == f"{tmp_path}/1: GPU 1 is divided: jobs of its instances are in files as 1.1"
     (tmp_path / "1").rename(tmp_path / "2.7")
     scene.later()
-    assert scene.service.trouble == f"{tmp_path}/2.7: there is no instance 2.7 (GPU.GPU_I_ID)"
+    assert scene.service.problem == f"{tmp_path}/2.7: there is no instance 2.7 (GPU.GPU_I_ID)"
 
 
 def test_jobs_of_divided_gpus_before(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_jobs_of_amd(tmp_path: Path) -> None:
     (tmp_path / "1").write_text('{"SLURM_JOB_ID": 9')
     scene.later()
     assert shown() == [("0", "", "", ""), ("1", "913", "", ""), ("2", "", "", "")]
-    assert scene.service.trouble.endswith("/1: is no JSON object of texts, as AMD's Slurm prolog writes it")
+    assert scene.service.problem.endswith("/1: is no JSON object of texts, as AMD's Slurm prolog writes it")
 
 
 def test_jobs_and_pods(tmp_path: Path) -> None:
@@ -234,12 +234,12 @@ def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
     path.write_text("")
     scene = Scene(path)
     scene.later()
-    assert scene.service.trouble.startswith(str(path))
+    assert scene.service.problem.startswith(str(path))
     path.unlink()
     path.mkdir()
     (path / "0").write_text("5")
     scene.later()
-    assert (scene.shown("hpc_job")[0], scene.service.trouble) == (("5",), "")
+    assert (scene.shown("hpc_job")[0], scene.service.problem) == (("5",), "")
 
 
 def test_a_job_that_cannot_be_shown(tmp_path: Path) -> None:
@@ -247,10 +247,10 @@ def test_a_job_that_cannot_be_shown(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     (tmp_path / "0").write_text("x" * 2000 + "\n17\n")
     scene.later()
-    first = scene.service.trouble
+    first = scene.service.problem
     assert first.startswith(f"{tmp_path}/0: the job 'xxxx")
     scene.later()
-    assert scene.service.trouble == first
+    assert scene.service.problem == first
     assert scene.shown("hpc_job")[0] == ("17",)
 
 

@@ -90,7 +90,7 @@ class TestDcgm:
             f'nvlink="5",gpu="1",gpu_uuid="GPU-{uuid}",{address}device="nvidia1",model_name="NVIDIA H100 80GB HBM3",'
             f'{of_links}="dgx-0"'
         ]
-        assert [each for each in ports if each[1] != 2] == [(f'nvlink="6",nvswitch="nvswitch1",{of_links}="dgx-0"', 3)]
+        assert [port for port in ports if port[1] != 2] == [(f'nvlink="6",nvswitch="nvswitch1",{of_links}="dgx-0"', 3)]
         places = [[int(number) for number in re.findall(r"\d+", labels)][1::-1] for labels, _ in ports]
         # From 4.8.3 on by their labels, nvlink before nvswitch.
         assert places == sorted(places, key=lambda each: each[::-1] if version == "4.8.3" else each)
@@ -104,7 +104,7 @@ class TestDcgm:
             identity = f"{COUNTERS.format('4.8.2')}  DCGM_FI_DEV_NVSWITCH_PHYS_ID, gauge, x\n{quirks}\n"
             found = loaded("fleet: {pools: [{name: a, identity: m.yaml}]}\nweb: []", {"m.yaml": identity})
             (label, *others) = found.identities["a"].labels_on("switch")
-            shown.append((label.name, [each.name for each in others]))
+            shown.append((label.name, [other.name for other in others]))
         assert shown == [("nvswitch", ["hostname"]), ("nvswitch", [])]
 
     def test_switches(self) -> None:

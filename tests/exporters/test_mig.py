@@ -44,6 +44,27 @@ def page_of(identity: str, mig: bool = True, attribution: str = "as-vendor") -> 
     return fleet, Page(LabelCache(shown, DeviceSource(fleet, shown.shared_devices)), fleet.roster.nodes)
 
 
+#: What nvidia-smi does not have of a board in MIG mode, by captures of H100s and H200s without instances.
+NOT_IN_MIG_MODE = {name for name in OF_WHOLE_BOARDS if name.startswith("DCGM_FI_DEV_")}
+
+
+@pytest.mark.parametrize(
+    ("identity", "missing"),
+    [
+        ("dcgm@4.8.2", NOT_IN_MIG_MODE),
+        ("nvidia-gpu-exporter@1", {"nvidia_smi_utilization_gpu_ratio", "nvidia_smi_remapped_rows_failure"}),
+    ],
+)
+def test_mig_mode_without_instances(identity: str, missing: set[str]) -> None:
+    """Such a board shows neither utilization nor remapped rows, and else what it always does."""
+    off, on = (
+        read_page(sample_page(identity, "h100", facts={"mig_mode": mode})[1]).families.keys()
+        for mode in "01"
+    )
+    assert missing <= off - on
+    assert not on - off
+
+
 def samples(page: str) -> dict[str, list[Sample]]:
     return {name: list(family.samples) for name, family in read_page(page).families.items()}
 
@@ -61,14 +82,14 @@ def test_instances_in_place_of_their_gpu(version: str) -> None:
         lines.sort(key=lambda line: (dict(line.labels)["gpu"], dict(line.labels).get("GPU_I_ID", "")))
     for name, lines in found.items():
         labels = [dict(line.labels) for line in lines]
-        shown = [(each["gpu"], each.get("GPU_I_PROFILE"), each.get("GPU_I_ID")) for each in labels]
+        shown = [(label["gpu"], label.get("GPU_I_PROFILE"), label.get("GPU_I_ID")) for label in labels]
         if name in OF_WHOLE_BOARDS:
             assert shown == [("1", None, None)], name
             continue
         instances = [(gpu, *of) for gpu in "02" for of in (("3g.20gb", "2"), ("1g.5gb", "7"))]
         assert shown == [*instances[:2], ("1", None, None), *instances[2:]], name
-        assert [each.get("pod", "") for each in labels] == ["", "p", "", "", ""]
-        assert len({each["UUID"] for each in labels}) == 3
+        assert [label.get("pod", "") for label in labels] == ["", "p", "", "", ""]
+        assert len({label["UUID"] for label in labels}) == 3
         names = lines[0].label_names
         assert names[names.index("modelName") + 1 :][:3] == (
             "GPU_I_PROFILE", "GPU_I_ID", "hostname" if version == "4.8.3" else "Hostname",

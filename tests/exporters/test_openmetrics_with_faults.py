@@ -23,7 +23,7 @@ workloads: {listen: [{listen: "127.0.0.1:4499", allow: [workloads, faults, clock
 HEADERS = "Host: localhost\r\nAccept: application/openmetrics-text; version=1.0.0\r\n"
 #: What page faults make of a page is no page; the boards are in no rack.
 OF_SERIES_AND_BOARDS = [
-    kind for kind in KINDS.values() if kind.scope not in (Scope.PAGE, Scope.NODE) and not kind.is_of_racks
+    kind for kind in KINDS.values() if kind.scope not in (Scope.PAGE, Scope.NODE) and not kind.needs_racks
 ]
 
 

@@ -47,7 +47,7 @@ def points(body: bytes) -> dict[tuple[str, str], list[tuple[float, dict[str, str
     (scope,) = resource.scope_metrics
     return {
         (metric.name, metric.unit): [
-            (point.as_double, {each.key: each.value.string_value for each in point.attributes})
+            (point.as_double, {attribute.key: attribute.value.string_value for attribute in point.attributes})
             for point in (metric.gauge if metric.WhichOneof("data") == "gauge" else metric.sum).data_points
         ]
         for metric in scope.metrics
@@ -80,7 +80,7 @@ def test_a_message() -> None:
 def test_sums_begin_with_the_fleet() -> None:
     """Counters are monotonic and have the time of their beginning; what rises and falls is not monotonic."""
     (resource,) = ExportMetricsServiceRequest.FromString(message_of(fleet())).resource_metrics
-    metrics = {each.name: each for each in resource.scope_metrics[0].metrics}
+    metrics = {metric.name: metric for metric in resource.scope_metrics[0].metrics}
     assert metrics["hw.energy"].sum.is_monotonic and not metrics["hw.gpu.memory.usage"].sum.is_monotonic
     point = metrics["hw.energy"].sum.data_points[0]
     assert point.start_time_unix_nano == 1000 * 10**9 < point.time_unix_nano

@@ -52,7 +52,7 @@ def test_families_leave_each_other_alone(numbers: list[NumberFormat], values: li
     source = Boards(4 * times)
     arrays = {f"q{n}": np.array(values[n:] + values[:n])[np.arange(4 * times) % 6] for n in range(len(numbers))}
     state = State(0, 0.0, 0.0, {"board": Level(4 * times, arrays, {})}, 0)
-    families = [family(f"f{n}", RowSpec(f"q{n}", level="board"), number=each) for n, each in enumerate(numbers)]
+    families = [family(f"f{n}", RowSpec(f"q{n}", level="board"), number=number) for n, number in enumerate(numbers)]
     assert text(identity(*families), source, state) == "".join(text(identity(f), source, state) for f in families)
 
 

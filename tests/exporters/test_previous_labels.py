@@ -170,4 +170,4 @@ class TestLevel:
         fleet.advance()
         node = fleet.roster.nodes[0]
         after, anew = LabelCache(other, DeviceSource(fleet), before), LabelCache(other, DeviceSource(fleet))
-        assert [each.texts for each in after.texts(node)] == [each.texts for each in anew.texts(node)]
+        assert [text.texts for text in after.texts(node)] == [text.texts for text in anew.texts(node)]

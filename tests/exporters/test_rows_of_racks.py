@@ -6,8 +6,11 @@ import pytest
 
 from fakedev.exporters.page import LabelCache, Page
 from fakedev.exporters.sources import DeviceSource
+from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.fleet import Fleet
 from tests.support.configurations import loaded, problems
+from tests.support.fleet.faulty_fleets import inject
+from tests.support.fleet.fleets import advance
 
 _ROWS = """\
 DCGM_FI_DEV_CPU_UTIL_TOTAL, gauge, use
@@ -21,11 +24,12 @@ DCGM_FI_DEV_NVLINK_COUNT_FEC_HISTORY_0, counter, codewords
 DCGM_FI_DEV_PLATFORM_CHASSIS_SLOT_NUMBER, gauge, slot
 DCGM_FI_DEV_PLATFORM_MODULE_ID, gauge, module
 DCGM_FI_IMEX_DAEMON_STATUS, gauge, status
+DCGM_FI_IMEX_DOMAIN_STATUS, label, status
 """
 
 
-def page_of(release: str, node: str, **keys: str) -> list[str]:
-    """The rows of a node's page."""
+def fleet_and_page(release: str, node: str, **keys: str) -> tuple[Fleet, Page[RosterNode]]:
+    """A fleet in racks after one tick, and a node's page."""
     given = {"nodes": "18", "device": "gb200", "racks": "nvl72", **keys}
     text = "fleet: {epoch: 0, pools: [{name: nvl, identity: id.yaml, " + ", ".join(
         f"{key}: {value}" for key, value in given.items()
@@ -36,8 +40,18 @@ def page_of(release: str, node: str, **keys: str) -> list[str]:
     fleet.advance()
     place = fleet.roster.node(node)
     assert place is not None
-    page = Page(LabelCache(configuration.identities["nvl"], DeviceSource(fleet)), [place])
+    return fleet, Page(LabelCache(configuration.identities["nvl"], DeviceSource(fleet)), [place])
+
+
+def shown(page: Page[RosterNode], fleet: Fleet) -> list[str]:
+    """The rows of a page now."""
     return [row for row in page.render(fleet.state).decode().splitlines() if not row.startswith("#")]
+
+
+def page_of(release: str, node: str, **keys: str) -> list[str]:
+    """The rows of a node's page."""
+    fleet, page = fleet_and_page(release, node, **keys)
+    return shown(page, fleet)
 
 
 def rows_of(page: list[str], field: str) -> list[str]:
@@ -62,20 +76,50 @@ def test_rows_of_a_compute_tray() -> None:
     modules = rows_of(page, "DCGM_FI_DEV_PLATFORM_MODULE_ID")
     of_boards = {row[row.index('gpu="') + 5]: row.rpartition(" ")[2] for row in modules}
     assert of_boards == dict(zip("0123", "2143", strict=True))
-    assert rows_of(page, "DCGM_FI_IMEX_DAEMON_STATUS") == ['DCGM_FI_IMEX_DAEMON_STATUS{hostname="nvl-4"} 5']
+    daemon = rows_of(page, "DCGM_FI_IMEX_DAEMON_STATUS")
+    assert len(daemon) == 4
+    assert all(row.endswith(',DCGM_FI_IMEX_DOMAIN_STATUS="UP"} 5') for row in daemon)
+
+
+def test_the_state_of_an_imex_domain_is_a_label() -> None:
+    """A text as gauge is no number: the exporter prints it, and Prometheus refuses the page."""
+    fleet, page = fleet_and_page("4.8.4", "nvl-4")
+    inject(fleet, kind="imex-down", node="nvl-2")
+    advance(fleet, 2)
+    row = rows_of(shown(page, fleet), "DCGM_FI_IMEX_DAEMON_STATUS")[0]
+    assert row.endswith(',DCGM_FI_IMEX_DOMAIN_STATUS="DEGRADED"} 5')
+    text = "fleet: {pools: [{name: nvl, device: gb200-nvl72, identity: id.yaml}]}\nweb: []\n"
+    files = {"id.yaml": "name: mine\nbased-on: dcgm@4.8.4\ncounters: rows.csv\n",
+             "rows.csv": "DCGM_FI_IMEX_DOMAIN_STATUS, gauge, status\n"}
+    assert any("can only be a label, not gauge" in problem for problem in problems(text, files))
 
 
 def test_boards_outside_of_racks_have_the_rows_that_they_had() -> None:
     racks = page_of("4.8.4", "nvl-0", **{"devices-per-node": "4"})
     text = "fleet: {epoch: 0, pools: [{name: nvl, identity: id.yaml, device: h100}]}\nweb: []\n"
-    rows = _ROWS.replace("DCGM_FI_DEV_FABRIC_HEALTH_MASK, gauge, health\n", "")
+    without = ("DCGM_FI_DEV_FABRIC_HEALTH_MASK", "DCGM_FI_IMEX_DOMAIN_STATUS")
+    counters = "".join(row for row in _ROWS.splitlines(keepends=True) if not row.startswith(without))
     identity = "name: mine\nbased-on: dcgm@4.8.4\ncounters: rows.csv\n"
-    configuration = loaded(text, {"id.yaml": identity, "rows.csv": rows})
+    configuration = loaded(text, {"id.yaml": identity, "rows.csv": counters})
     fleet = Fleet(configuration.fleet)
     page = Page(LabelCache(configuration.identities["nvl"], DeviceSource(fleet)), fleet.roster.nodes)
-    shown = page.render(fleet.state).decode().splitlines()
-    assert not rows_of(shown, "DCGM_FI_DEV_CPU_UTIL_TOTAL") and rows_of(racks, "DCGM_FI_DEV_CPU_UTIL_TOTAL")
-    assert {row.rpartition(" ")[2] for row in rows_of(shown, "DCGM_FI_DEV_FABRIC_MANAGER_STATUS")} == {"3"}
+    rows = shown(page, fleet)
+    assert not rows_of(rows, "DCGM_FI_DEV_CPU_UTIL_TOTAL") and rows_of(racks, "DCGM_FI_DEV_CPU_UTIL_TOTAL")
+    assert {row.rpartition(" ")[2] for row in rows_of(rows, "DCGM_FI_DEV_FABRIC_MANAGER_STATUS")} == {"3"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "nodes"),
+    [
+        ("", 18), (", racks: nvl72", 18), (", racks: {smoothing-floor: 50}", 18), (", racks: {trays: 9}", 9),
+        (", racks: nvl72, nodes: 2", 2), (", racks: air", 1),
+    ],
+)  # fmt: skip
+def test_a_type_of_racks_is_one_rack(keys: str, nodes: int) -> None:
+    """Also where the pool says more about the rack; not where it says how many nodes there are, or air."""
+    text = f"fleet: {{pools: [{{name: nvl, device: gb200-nvl72, identity: dcgm{keys}}}]}}\nweb: []\n"
+    (pool,) = loaded(text).fleet.pools
+    assert len(pool.nodes) == nodes
 
 
 @pytest.mark.parametrize(
@@ -86,14 +130,13 @@ def test_boards_outside_of_racks_have_the_rows_that_they_had() -> None:
         ("{cpus: 3}", "18", "cpus: 3 do not share 4 devices alike"),
         ("nvl36", "18", "must be one of nvl72, air"),
         ("{kind: air, partition: 8}", "8", "the racks have no switch trays"),
-        ("nvl72", "cluster", "the nodes come from the cluster and go"),
     ],
 )
 def test_racks_that_cannot_be(racks: str, nodes: str, expected: str) -> None:
     text = f"fleet: {{pools: [{{name: a, device: gb200, nodes: {nodes}, racks: {racks}}}]}}\nweb: []\n"
-    assert any(expected in each for each in problems(text)), problems(text)
+    assert any(expected in problem for problem in problems(text)), problems(text)
 
 
 def test_shards_do_not_cut_racks_apart() -> None:
     text = "fleet: {shard: 0/2, pools: [{name: a, device: gb200, nodes: 18, racks: nvl72}]}\nweb: []\n"
-    assert any("shards would cut apart" in each for each in problems(text))
+    assert any("shards would cut apart" in problem for problem in problems(text))

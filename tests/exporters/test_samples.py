@@ -84,11 +84,11 @@ def test_declarations_are_those_of_prometheus_client(families: list[tuple[str, s
     )
     page = read_page(text)
     theirs = list(text_string_to_metric_families(text))
-    assert [(each.name, each.kind, each.help) for each in page.families.values()] == [
-        (each.name, each.type, each.documentation) for each in theirs
+    assert [(family.name, family.kind, family.help) for family in page.families.values()] == [
+        (their.name, their.type, their.documentation) for their in theirs
     ]
-    assert [each.samples[0].labels for each in page.families.values()] == [
-        tuple(each.samples[0].labels.items()) for each in theirs
+    assert [family.samples[0].labels for family in page.families.values()] == [
+        tuple(their.samples[0].labels.items()) for their in theirs
     ]
 
 
@@ -127,7 +127,7 @@ def test_openmetrics() -> None:
         "g_total 2\n# TYPE h histogram\nh_bucket 1\nh_count 1\nh_sum 1\n# EOF\n"
     )
     families = read_page(text).families
-    assert {name: len(each.samples) for name, each in families.items()} == {"a": 2, "g": 1, "g_total": 1, "h": 3}
+    assert {name: len(family.samples) for name, family in families.items()} == {"a": 2, "g": 1, "g_total": 1, "h": 3}
     assert (families["a"].help, families["g_total"].has_type) == ('Say "x"\n', False)
     assert [row.time for row in rows(text)][:2] == ["1.5", None]
 

@@ -28,15 +28,15 @@ def test_it_is_read_as_it_is_meant(fleet: Fleet) -> None:
     assert fleet.cluster is not None
     replicas = fleet.cluster.serving.replicas
     for quantity, attribute in (("running", "running"), ("waiting", "waiting")):
-        shown = {each.labels["pod"]: each.value for each in families[f"vllm:num_requests_{quantity}"].samples}
-        assert shown == {name: round(getattr(each, attribute)) for name, each in replicas.items()}
+        shown = {sample.labels["pod"]: sample.value for sample in families[f"vllm:num_requests_{quantity}"].samples}
+        assert shown == {name: round(getattr(replica, attribute)) for name, replica in replicas.items()}
     sample = families["vllm:kv_cache_usage_perc"].samples[0]
     assert sample.labels["model_name"] == "meta-llama/Llama-3.1-70B-Instruct"
     assert (sample.labels["engine"], sample.labels["namespace"]) == ("0", "serving")
     for name in ("time_to_first_token", "inter_token_latency", "e2e_request_latency", "request_queue_time",
                  "request_prefill_time", "request_decode_time"):  # fmt: skip
-        buckets = [each for each in families[f"vllm:{name}_seconds"].samples if each.name.endswith("_bucket")]
-        counts = [each.value for each in buckets if each.labels["pod"] == next(iter(replicas))]
+        buckets = [sample for sample in families[f"vllm:{name}_seconds"].samples if sample.name.endswith("_bucket")]
+        counts = [bucket.value for bucket in buckets if bucket.labels["pod"] == next(iter(replicas))]
         assert counts == sorted(counts) and counts[-1] > 0
 
 

@@ -179,7 +179,7 @@ class TestPorts(WorkloadPortCase):
 
     def used(self, key: str) -> int:
         text = self.app.get("/-/metrics").body.decode()
-        (line,) = [each for each in text.splitlines() if each.startswith(f'fakedev_limit_used{{limit="{key}"}}')]
+        (line,) = [line for line in text.splitlines() if line.startswith(f'fakedev_limit_used{{limit="{key}"}}')]
         return int(float(line.split()[-1]))
 
     def test_each_connection(self) -> None:
@@ -226,7 +226,7 @@ class TestPorts(WorkloadPortCase):
         assert (error["code"], error["where"]) == ("full", "limits.peer-fault-devices")
         other = self.app.connect(OF_NODE_B)
         answers = other.say(*["fault nan devices=all node=b"] * 4)
-        assert [each.split()[0] for each in answers] == ["ok"] * 3 + ["error"]
+        assert [answer.split()[0] for answer in answers] == ["ok"] * 3 + ["error"]
         assert answers[3].startswith("error full limits.peer-fault-devices is 6: 2 more are needed, and 0 remain")
 
     def test_metrics(self) -> None:

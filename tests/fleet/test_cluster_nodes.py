@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from fakedev.base.errors import Refused
 from fakedev.fleet.compiled import CompiledFleet
-from fakedev.fleet.events import ChangeNodes, Reload, Stamped, prepare
+from fakedev.fleet.events import ChangeNodes, Reload, Stamped, nodes_of_clusters, prepare
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.link_levels import link_history
+from fakedev.fleet.parts.mig import Instance
 from fakedev.fleet.record import Replay, event_line, head_line, read_record
-from fakedev.fleet.spec.fleet_spec import FleetSpec, PoolSpec
+from fakedev.fleet.spec.fleet_spec import FleetSpec, Layout, PoolSpec
 from fakedev.fleet.spec.limits import RecordHead
 from tests.support.examples import examples
 from tests.support.fleet.calibration import catalog_type
@@ -165,3 +166,58 @@ def test_faults_of_nodes_that_leave(board: str, wanted: list[tuple[set[str], str
         if kind and names_now and (kind == "lost" or fleet.roster.links.count):
             inject(fleet, kind=kind, devices=f"{min(names_now)}/1")
         advance(fleet, 2)
+
+
+#: One board in MIG mode with two instances, the other one as it was.
+LAYOUT = ((Instance("3g.40gb", 0), Instance("1g.10gb", 4)), None)
+
+
+def test_boards_of_some_nodes_are_divided() -> None:
+    """These nodes share a pool of the same name; a reload keeps them, a record has them, and what stays runs on."""
+    spec = FleetSpec((PoolSpec("gpu", (), catalog_type("h100"), 2, has_cluster_nodes=True), pool_of()))
+    records: list[Stamped] = []
+    fleet = Fleet(spec, records.append)
+    change(fleet, "a", "b", "c")
+    start(fleet, "a/*", "60:5:0")
+    pairs = (("b", "gpu"), ("d", "gpu"))
+    fleet.apply(ChangeNodes(pairs, ("b",), layouts=((LAYOUT, ("b", "d")),)))
+    fleet.advance()
+    assert nodes(fleet) == ["a", "b", "c", "d", "dgx-0"]
+    assert fleet.journal.last(1, ["nodes"])[-1].text == "d joined; b has other devices"
+    counts = {node.name: [len(node.pool.parts_of(index)) for index in (0, 1)] for node in fleet.roster.shown[:4]}
+    assert counts == {"a": [0, 0], "b": [2, 0], "c": [0, 0], "d": [2, 0]}
+    assert [pool.name for pool in fleet.spec.pools] == ["gpu", "gpu", "dgx"]
+    assert len(fleet.workloads.by_id) == 1
+    fleet.apply(Reload(CompiledFleet(spec), HEAD))
+    fleet.advance()
+    assert nodes_of_clusters(fleet.spec)["d"] == ("gpu", LAYOUT)
+    text = head_line(HEAD) + b"".join(map(event_line, records))
+    replay, again = Replay(read_record(text, lambda _: CompiledFleet(spec))[1]), Fleet(spec)
+    for _ in range(3):
+        replay.advance(again)
+    assert nodes_of_clusters(again.spec) == nodes_of_clusters(fleet.spec)
+
+
+def test_a_reload_to_boards_that_cannot_be_divided_so() -> None:
+    pool = PoolSpec("gpu", (), catalog_type("h100"), 2, has_cluster_nodes=True)
+    fleet = make_fleet(pool)
+    fleet.apply(ChangeNodes((("a", "gpu"),), layouts=((LAYOUT, ("a",)),)))
+    fleet.advance()
+    fleet.apply(Reload(CompiledFleet(FleetSpec((replace(pool, device_type=catalog_type("l4")),))), HEAD))
+    fleet.advance()
+    assert nodes_of_clusters(fleet.spec) == {"a": ("gpu", ())}
+
+
+@pytest.mark.parametrize(
+    ("layout", "text"),
+    [
+        ((None,), "pool gpu: the layout has 1 boards, and its nodes 2"),
+        (((Instance("9g.10gb", 0),), None), "gpu/0: the board has no profile 9g.10gb"),
+        ((None, (Instance("3g.40gb", 0), Instance("4g.40gb", 0))), "gpu/1: there is no place for 4g.40gb at 0"),
+    ],
+)
+def test_impossible_layouts(layout: Layout, text: str) -> None:
+    fleet = make_fleet(PoolSpec("gpu", (), catalog_type("h100"), 2, has_cluster_nodes=True))
+    with pytest.raises(Refused) as refused:
+        fleet.apply(ChangeNodes((("a", "gpu"),), layouts=((layout, ("a",)),)))
+    assert refused.value.text == text

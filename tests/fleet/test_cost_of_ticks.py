@@ -19,6 +19,7 @@ from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.page_faults import FROZEN_TIMES
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.journal import JournalEntry
+from fakedev.fleet.steps import result_of
 from fakedev.fleet.workloads import table
 from fakedev.fleet.workloads.running import WorkShares
 from tests.support.fleet.faulty_fleets import boards_of, inject
@@ -68,7 +69,7 @@ def test_calls_of_a_quiet_tick() -> None:
     assert counts["devices/relations.py"] <= 30, counts
     assert counts["journal.py"] <= 17, counts
     assert counts.pop("steps.py") <= 16, counts
-    assert counts.total() <= 105, counts  # with those that go on after a step
+    assert counts.total() <= 110, counts  # with those that go on after a step
 
 
 class TestFaults:
@@ -104,7 +105,7 @@ class TestFaults:
             level = fleet.state.levels["unit"]
             level.arrays.update({name: array.view(Counted) for name, array in level.arrays.items()})  # type: ignore[attr-defined]
             copies.clear()
-            fleet._exporter_faults.shown(level, level, fleet.faults, 0.0, 0.0)
+            result_of(fleet._exporter_faults.shown(level, level, fleet.faults, 0.0, 0.0))
             found.append(len(copies))
         assert found[0] == found[1] <= len(level.arrays)
 
@@ -140,7 +141,7 @@ class TestFaults:
         advance(fleet, 1)
         entries = [each for each in fleet.journal.last(10_000) if each.kind == "hung"]
         assert (len(searches), len(entries)) == (1, 256)
-        assert [bool(each.cause) for each in entries] == [True] * 255 + [False]
+        assert [bool(entry.cause) for entry in entries] == [True] * 255 + [False]
 
 
 class TestWorkloads:
@@ -215,7 +216,7 @@ class TestThousands:
         assert shown[0] == shown[1]
         limits, entries = shown[0]
         assert limits["workload-devices"][0] == 0
-        assert [each.kind for each in entries] == ["start"] * 16 + ["ended"] * 16
+        assert [entry.kind for entry in entries] == ["start"] * 16 + ["ended"] * 16
 
 
 @pytest.mark.parametrize("pattern", ["*a*a*a*b", "*[0-9]*[0-9]b", "*?*?b", "*[0-9][0-9][0-9]b", "a[0-9]*1*b"])

@@ -213,7 +213,7 @@ def test_devices_of_a_large_fleet(tmp_path: Path) -> None:
     assert told["began"]["devices"] == told["fault"]["devices"] == told["hung"]["devices"]
     assert told["start"]["devices"] == ["dgx-[0-8]/[0-1]"]
     assert told["clock"]["devices"] == []
-    assert {each["kind"]: each for each in lines} == told
+    assert {line["kind"]: line for line in lines} == told
     assert without_time(on_port) == told["hung"]
 
 

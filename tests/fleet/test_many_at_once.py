@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -25,28 +24,13 @@ from fakedev.lines.json_lines import Notification
 from fakedev.lines.outbox import MAX_BYTES
 from fakedev.runtime.turns import FairShare
 from tests.support.application import STANDING, application
+from tests.support.calls import calls_in
 from tests.support.fleet.fleets import make_fleet, start
 from tests.support.fleet.records import without_checksums
 from tests.support.wire.line_peers import TurnClock, connect_descriptor, make_factory
 
 #: STANDING, with all rights on the port.
 PORT = STANDING.replace("[workloads, clock]", "[workloads, clock, faults]")
-
-
-def calls_in(work: Callable[[], object]) -> int:
-    """The number of calls, of Python functions and of built-in ones, that some work makes."""
-    count = 0
-
-    def note(_frame: object, what: str, _argument: object) -> None:
-        nonlocal count
-        count += what in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def recorded(tmp_path: Path) -> list[Event]:
@@ -146,7 +130,7 @@ class TestVerdicts:
         def note(verdict: Verdict) -> None:
             self.told.append(verdict.workload_id)
 
-        self.hub._listeners |= dict.fromkeys([each.workload_id for each in verdicts], note)
+        self.hub._listeners |= dict.fromkeys([verdict.workload_id for verdict in verdicts], note)
         return verdicts
 
     def test_few_at_once(self) -> None:
@@ -204,7 +188,7 @@ class TestVerdicts:
         peer.dataReceived(b"list\n")
         verdicts = self.ended(20_000)
         notify = partial(peer.notify, Notification("ended x 0 OK, and so on for forty bytes", {}))
-        self.hub._listeners = {each.workload_id: lambda _: notify() for each in verdicts}
+        self.hub._listeners = {verdict.workload_id: lambda _: notify() for verdict in verdicts}
         self.hub.notify_listeners(verdicts)
         while self.clock.getDelayedCalls() and not transport.aborted:
             self.clock.turn()
@@ -237,7 +221,7 @@ class TestJournalLines:
             sizes.append(len(self.scopes(path)))
             self.clock.turn()
         assert sizes == [0, MAX_ENTRIES_AT_ONCE, 2 * MAX_ENTRIES_AT_ONCE]
-        assert self.scopes(path) == [each.scope for each in entries] + ["w0"]
+        assert self.scopes(path) == [entry.scope for entry in entries] + ["w0"]
 
     def test_the_end(self, tmp_path: Path) -> None:
         path = tmp_path / "journal"
@@ -246,7 +230,7 @@ class TestJournalLines:
         journal.stopService()
         assert self.clock.getDelayedCalls() == []
         files = [path, *(tmp_path / f"journal.{number}" for number in range(1, 9))]
-        there = [each for each in files if each.exists()][::-1]
+        there = [file for file in files if file.exists()][::-1]
         assert self.scopes(*there) == [f"w{number}" for number in range(3000)]
         assert all(90_000 < each.stat().st_size <= 100_000 for each in there[:-1])
 

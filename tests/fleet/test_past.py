@@ -27,6 +27,17 @@ def test_failures_are_kept_apart() -> None:
     assert end.fields()["ended-at"] == "2027-01-15T08:00:00Z"
 
 
+def test_what_is_pushed_out_is_not_named() -> None:
+    """Ends of tick after tick, before there was time to name those of the tick before: only what stays is named."""
+    named: list[int] = []
+    past = Past(lambda devices: str(named.append(int(devices[0]))))
+    for tick in range(3):
+        ends = [Verdict(f"w{tick}-{number}", "w", 1, "no", np.array([tick])) for number in range(MAX_KEPT // 2)]
+        past.note_ends(When(tick, 0.0, 0.0), ends, {})
+    assert (len(past.ends()), past.ends()[0].when.tick, past.ends()[-1].when.tick) == (MAX_KEPT, 2, 1)
+    assert sorted(set(named)) == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("tick", "seconds"), [(0, 100.0), (5, 105.0), (10, 500.0), (12, 504.0), (20, 900.0), (30, 900.0)]
 )

@@ -48,7 +48,7 @@ class Told:
         """All of it, and the state: to the byte."""
         fleet = self.fleet
         arrays = [level.arrays for level in fleet.state.levels.values()]
-        levels = [(name, each[name].tobytes()) for each in arrays for name in each]
+        levels = [(name, array[name].tobytes()) for array in arrays for name in array]
         facts = [fleet.facts(node) for node in fleet.roster.nodes]
         return self.events, self.entries, self.verdicts, levels, facts, fleet.limits(), fleet.past.ends()
 

@@ -41,7 +41,7 @@ OTHER = replace(BOARD, name="other")
 
 
 def pool(name: str, nodes: Sequence[str], devices: int = 2, device_type: DeviceType = BOARD, **more: Any) -> PoolSpec:
-    return PoolSpec(name, tuple(NodeSpec(each) for each in nodes), device_type, devices, **more)
+    return PoolSpec(name, tuple(NodeSpec(node) for node in nodes), device_type, devices, **more)
 
 
 def shown(fleet: Fleet, pool_name: str = "") -> dict[str, list[str]]:
@@ -208,9 +208,12 @@ class TestFault:
     @pytest.mark.slow
     def test_every_kind(self) -> None:
         """A device under a fault shows what it would have shown without any reload; so does the page of its node."""
-        for kind in (each for each in KINDS.values() if not each.is_of_racks):
+        for kind in (kind for kind in KINDS.values() if not kind.needs_racks):
             values = {each.name: each.default or each.high for each in kind.parameters if not each.instead_of}
-            values |= {"xid": {"code": 79}, "power-cap": {"watts": 300}}.get(kind.name, {})
+            if kind.name == "xid":
+                values |= {"code": 79, "subcode": 0, "status": 0, "reason": 0}
+            if kind.name == "power-cap":
+                values["watts"] = 300
             moving, still = (make_fleet(boards_of("h100", nodes=2), seed=4) for _ in range(2))
             for fleet in (moving, still):
                 start(fleet, "*/*", "60:20:0", pod="train")
@@ -296,7 +299,7 @@ def test_who_is_always_there_has_one_history(fleets: list[list[str]]) -> None:
     both = moving, still = [make_fleet(pool("p", fleets[0]), base=base, seed=3) for _ in range(2)]
     for fleet in both:
         for node in common:
-            start(fleet, f"{node}/1", "20:10:0", pod="p", metrics={"memory": "20:5:0"})
+            start(fleet, f"{node}/1", "20:10:0", pod="p", metrics={"memory": "20%:5%:0"})
     for nodes in fleets[1:]:
         for fleet in both:
             advance(fleet, 3)

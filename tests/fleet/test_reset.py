@@ -89,8 +89,8 @@ def test_workloads_end_with_the_reason() -> None:
     assert loads(fleet) == [0, 70, 40, 0]
     assert fleet.lost.tolist() == [0, 0, 0, 1]
     entries: list[Any] = fleet.journal.last(100)
-    assert ("reset", "a test begins") in [(each.kind, each.text) for each in entries]
-    assert {first, fault} <= {each.scope for each in entries}
+    assert ("reset", "a test begins") in [(entry.kind, entry.text) for entry in entries]
+    assert {first, fault} <= {entry.scope for entry in entries}
 
 
 def test_faults_of_the_configuration_begin_again() -> None:

@@ -137,7 +137,7 @@ class TestOneShard:
     def setup_method(self) -> None:
         """Four nodes in two shards, of which dgx-0 and dgx-2 are here."""
         self.spec = FleetSpec((pool_of(nodes=4, devices_per_node=2),))
-        self.fleet = next(each for each in shards_of(self.spec, 2) if each.roster.node("dgx-0"))
+        self.fleet = next(shard for shard in shards_of(self.spec, 2) if shard.roster.node("dgx-0"))
         assert self.fleet.spec.shard is not None
         self.here, self.other = str(self.fleet.spec.shard), self.fleet.spec.shard.other("dgx-1").number
 

@@ -113,8 +113,8 @@ def test_who_gets_events() -> None:
     entries: list[JournalEntry] = []
     other = fleet_from_bytes(fleet_to_bytes(fleet), events.append, entries.extend)
     start(other, "card1")
-    assert [each.sequence for each in events] == [2]
-    assert [each.kind for each in entries] == ["start"]
+    assert [event.sequence for event in events] == [2]
+    assert [entry.kind for entry in entries] == ["start"]
 
 
 def test_what_it_does_not_have() -> None:

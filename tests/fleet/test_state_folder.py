@@ -174,7 +174,7 @@ def test_folders_of_others(tmp_path: Path) -> None:
         (tmp_path / "one", "another service keeps its state there"),
         (shared, "others may write there"),
         (file, "it is no folder"),
-        (tmp_path / "missing" / "state", "the folder that it is to be made in is not there: make that one first"),
+        (tmp_path / "missing" / "state", "its folder does not exist: make that one first"),
     ):
         with pytest.raises(CannotWrite, match=text):
             StateFolder(str(path), Clock())

@@ -210,7 +210,7 @@ def test_pairs_are_bounded() -> None:
     pools = [pool_of("a", nodes=1, devices_per_node=40), pool_of("b", nodes=2, devices_per_node=2)]
     roster = Roster(pools)
     pairs = [list(Peers(roster).of_node(node)) for node in roster.nodes]
-    assert [len(each) for each in pairs] == [32 * 31, 2, 2]
+    assert [len(pair) for pair in pairs] == [32 * 31, 2, 2]
     assert pairs[2] == [(32 * 31 + 2, 0, 1), (32 * 31 + 3, 1, 0)]
 
 

@@ -70,7 +70,7 @@ class TestTicker:
         assert seen == [(0.0, 0), (0.5, 0), (1.0, 1), (1.5, 1), (2.0, 2)]
         assert self.fleet.state.wall_seconds == BEGIN + 2
         assert (self.ticker.ticks, self.ticker.missed, self.ticker.failures) == (2, 0, 0)
-        assert self.ticker.trouble() is None
+        assert self.ticker.unready_reason() is None
 
     def test_speed(self) -> None:
         self.begin(tick_seconds=5.0, speed=60.0)
@@ -93,7 +93,7 @@ class TestTicker:
     def test_a_stall_is_made_up_one_tick_a_turn(self) -> None:
         """Up to ten seconds nothing is lost."""
         self.clock.rightNow += 10.5
-        assert self.ticker.trouble() is None
+        assert self.ticker.unready_reason() is None
         seen = []
         for _ in range(12):
             self.clock.turn()
@@ -134,11 +134,11 @@ class TestTicker:
 
     def test_more_than_ten_seconds_behind(self) -> None:
         self.clock.rightNow += 60.25
-        assert self.ticker.trouble() == "the next tick is 59 s overdue"
+        assert self.ticker.unready_reason() == "the next tick is 59 s overdue"
         self.clock.turn()
         assert (self.tick, self.ticker.missed) == (1, 59)
         assert self.changes()[-1] == "59 ticks dropped"
-        assert self.ticker.trouble() is None
+        assert self.ticker.unready_reason() is None
         assert self.fleet.state.wall_seconds == self.clock.seconds()
         self.clock.advance(2)
         assert self.tick in (2, 3)
@@ -158,13 +158,13 @@ class TestTicker:
             self.clock.advance(1)
         assert self.tick == before + 3
         assert self.fleet.state.wall_seconds == pytest.approx(self.clock.seconds(), abs=1)
-        assert self.ticker.trouble() is None
+        assert self.ticker.unready_reason() is None
 
     @pytest.mark.slow
     def test_speed_0_stands(self) -> None:
         self.begin(speed=0)
         self.clock.advance(1000)
-        assert (self.tick, self.clock.getDelayedCalls(), self.ticker.trouble()) == (0, [], None)
+        assert (self.tick, self.clock.getDelayedCalls(), self.ticker.unready_reason()) == (0, [], None)
         assert success_result_of(self.ticker.advance(900)) == 900
         assert (self.tick, self.fleet.state.seconds) == (900, 900.0)
 
@@ -190,7 +190,7 @@ class TestTicker:
         done = self.ticker.advance(3600)
         assert self.tick == 3
         assert failure_result_of(self.ticker.advance(1), Refused).value.code == "busy"
-        assert self.ticker.trouble() is None
+        assert self.ticker.unready_reason() is None
         self.clock.turn()
         assert self.tick == 6
         for _ in range(2000):
@@ -258,7 +258,7 @@ class TestTicker:
         self.ticker.stopService()
         self.clock.advance(10)
         assert success_result_of(last) == self.tick == 7
-        assert self.ticker.trouble() == "the clock is stopped"
+        assert self.ticker.unready_reason() == "the clock is stopped"
 
     def test_another_speed(self) -> None:
         self.clock.advance(1)
@@ -268,7 +268,7 @@ class TestTicker:
         assert (self.tick, self.ticker.missed) == (9, 0)
         self.ticker.set_speed(0)
         self.clock.advance(100)
-        assert (self.tick, self.ticker.trouble()) == (9, None)
+        assert (self.tick, self.ticker.unready_reason()) == (9, None)
         self.ticker.set_speed(1)
         self.clock.advance(1)
         assert (self.tick, self.ticker.lag_seconds) == (10, 0)
@@ -299,10 +299,10 @@ class TestTicker:
         self.fleet.fails = True
         self.clock.advance(1)
         assert self.ticker.failures >= 1
-        assert self.ticker.trouble() == "tick 2 failed; the log says why"
+        assert self.ticker.unready_reason() == "tick 2 failed; the log says why"
         self.fleet.fails = False
         self.clock.advance(1)
-        assert self.ticker.trouble() is None
+        assert self.ticker.unready_reason() is None
         assert self.tick >= 2
         assert logged_errors.take(RuntimeError)
 
@@ -313,7 +313,7 @@ class TestTicker:
             self.clock.advance(1)
         assert self.tick == 0
         assert 30 <= self.ticker.failures <= 400
-        assert self.ticker.trouble() is not None
+        assert self.ticker.unready_reason() is not None
         logged_errors.take(RuntimeError)
 
     def test_verdicts_are_told(self) -> None:

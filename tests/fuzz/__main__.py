@@ -41,7 +41,7 @@ def main(environ: Mapping[str, str]) -> int:
     wanted = environ.get("FUZZ_TARGET", "")
     targets = [target for target in TARGETS if wanted in target.name]
     if not targets:
-        say(f"no target has {wanted!r} in its name: there is {', '.join(each.name for each in TARGETS)}")
+        say(f"no target has {wanted!r} in its name: there is {', '.join(target.name for target in TARGETS)}")
         return 2
     seed = environ.get("FUZZ_SEED") or secrets.token_hex(4)
     inputs = int(environ.get("FUZZ_INPUTS") or 0)
@@ -77,7 +77,7 @@ def main(environ: Mapping[str, str]) -> int:
 def repeat(path: Path) -> int:
     """Feed the inputs of a find; 1 when it is still one."""
     name, inputs = read_find(path)
-    target = next((each for each in TARGETS if each.name == name), None)
+    target = next((target for target in TARGETS if target.name == name), None)
     if target is None:
         say(f"{path} is for the target {name!r}, which there is not")
         return 2

@@ -58,6 +58,7 @@ class Target:
     :param words: what mutations put in.
     :param rounds: inputs for one runner.
     :param max_bytes: of an input.
+    :param fresh: makes an input by the target's grammar; half of the inputs begin so, if there is one.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Target:
     words: Callable[[], Sequence[bytes]]
     rounds: int = 100
     max_bytes: int = MAX_BYTES
+    fresh: Callable[[random.Random], bytes] | None = None
 
 
 @dataclass
@@ -202,6 +204,10 @@ class Session:
         return fault or watch.fault(runner.stop)[1]  # type: ignore[attr-defined]
 
     def _next(self) -> bytes:
+        if self.target.fresh is not None and self._chance.random() < 0.5:
+            made = self.target.fresh(self._chance)[: self.target.max_bytes]
+            is_plain = self._chance.random() < 0.5
+            return made if is_plain else self._mutator.changed(made, self._chance.choice(self._seeds))
         pool = self._learned if self._learned and self._chance.random() < 0.5 else self._seeds
         # Short ones more often: they take less time, and what a mutation changes in them matters more.
         data = min(self._chance.choice(pool), self._chance.choice(pool), key=len)

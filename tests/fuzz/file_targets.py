@@ -18,6 +18,7 @@ from fakedev.schema.files import MAX_BYTES, Files, Unreadable
 from fakedev.schema.places import ConfigurationError
 from tests.fuzz import seeds
 from tests.fuzz.engine import Target
+from tests.fuzz.grammar_inputs import configuration
 from tests.support.application import application
 from tests.support.paths import ROOT
 
@@ -172,7 +173,7 @@ def _words_of_records() -> tuple[bytes, ...]:
 
 
 TARGETS: Final = (
-    _file("configurations", "f.yaml", seeds.configurations),
+    replace(_file("configurations", "f.yaml", seeds.configurations), fresh=configuration),
     _file("identities", "i.yaml", lambda: seeds.catalog("identities"), f=_pool(identity="./i.yaml")),
     _file("device types", "d.yaml", lambda: seeds.catalog("devices"), f=_pool(device="./d.yaml")),
     _file("counters", "x.csv", _COUNTERS, f=_pool(identity="./i.yaml"), i=_COUNTED),

@@ -7,8 +7,8 @@ from typing import Final
 
 from twisted.internet.task import Clock
 
-from fakedev.kubernetes.node_port import NodePortFactory
-from fakedev.kubernetes.node_view import NODE_VERBS, to_fields
+from fakedev.kubernetes.nodes.node_port import NodePortFactory
+from fakedev.kubernetes.nodes.node_view import NODE_VERBS, to_fields
 from fakedev.node.service_link import Conversation, ConversationOver
 from tests.fuzz import seeds
 from tests.fuzz.engine import Target

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from fakedev.base.errors import FieldError
-from fakedev.kubernetes.node_view import slot_fields, slot_from
+from fakedev.kubernetes.nodes.node_view import slot_fields, slot_from
 from fakedev.nvml.image import SlotImage
 from fakedev.nvml.library import library_folder
 from fakedev.nvml.nvml_mock import overrides_text

@@ -9,7 +9,7 @@ import yaml
 from fakedev.clone.closeness import conformity
 from fakedev.clone.document import Board, Placed, configuration_document, file_text
 from fakedev.clone.fleet_reader import FleetReader
-from fakedev.clone.identity_changes import identity_document, with_seen_families, with_seen_labels
+from fakedev.clone.identity_changes import assumed_wander, identity_document, with_seen_families, with_seen_labels
 from fakedev.clone.recognition import DEFAULT_DEVICE, likely_identities, recognized_device, recognized_instances
 from fakedev.clone.scraped import PageGroup, SourcePage, anonymous_groups, grouped
 from fakedev.exporters.conform import compared
@@ -79,13 +79,13 @@ class Clones:
         identity = with_seen_labels(self._identity, page)
         nothing = CapturedPage({}, is_declared_first=False)
         result = conformity(page, nothing, is_stored=False)
-        changed, _ = with_seen_families(identity, page, nothing, result, {}, 1)
+        changed, _ = with_seen_families(identity, page, nothing, result, {}, 1, assumed_wander)
         nodes = FleetReader(changed).read(group)
         files = [file_text(identity_document("own", "dcgm", changed, self._identity))]
         placed = [Placed(node, self._board, "./own.yaml") for node in nodes]
         files.append(file_text(configuration_document(placed)))
-        for each in files:
-            assert isinstance(yaml.safe_load(each), dict)
+        for file in files:
+            assert isinstance(yaml.safe_load(file), dict)
         return "".join(files)
 
     def stop(self) -> None:

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from fakedev.fleet.port import WorkloadPortFactory
+from fakedev.fleet.verbs import WORKLOAD_VERBS
 from fakedev.lines.grammar import CODES
 from fakedev.queues.backend_port import QueueBackendFactory
 from fakedev.queues.client_port import QueueClientFactory
+from fakedev.queues.verbs import QUEUE_BACKEND_VERBS, QUEUE_CLIENT_VERBS
 from tests.fuzz import seeds
 from tests.fuzz.engine import Target
+from tests.fuzz.grammar_inputs import messages, request
 from tests.support.application import AppReactor, LineClient, MemoryApplication, application
 
 _CONFIGURATION: Final = """
@@ -34,7 +37,7 @@ _FACTORIES: Final = {
 }  # fmt: skip
 _ERROR: Final = re.compile(rb"error (?:" + "|".join(CODES).encode() + rb") [^\x00-\x1f\x7f]*")
 _CONTROL: Final = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f]")
-_NEWS: Final = re.compile(rb"(?:ended|withdrawn|job) [^\x00-\x1f\x7f]*")
+_NEWS: Final = re.compile(rb"(?:ended|withdrawn|job|advancing) [^\x00-\x1f\x7f]*")
 _LINES: Final = re.compile(rb"ok ([0-9]+) lines")
 
 
@@ -183,8 +186,14 @@ def _lines() -> list[bytes]:
 
 TARGETS: Final = (
     *(
-        Target(f"{name} port", lambda kind=kind: LinePort(kind), _lines, seeds.line_words, rounds=200)  # type: ignore[misc]
-        for name, kind in (("workload", "workloads"), ("queue client", "clients"), ("queue backend", "backends"))
+        Target(f"{name} port", lambda kind=kind: LinePort(kind), _lines, seeds.line_words, rounds=200,  # type: ignore[misc]
+               fresh=messages(verbs))
+        for name, kind, verbs in (
+            ("workload", "workloads", WORKLOAD_VERBS),
+            ("queue client", "clients", QUEUE_CLIENT_VERBS),
+            ("queue backend", "backends", QUEUE_BACKEND_VERBS),
+        )
     ),
-    Target("HTTP port", HttpPort, seeds.requests, lambda: (*seeds.words_of(seeds.requests()), *seeds.line_words())),
+    Target("HTTP port", HttpPort, seeds.requests, lambda: (*seeds.words_of(seeds.requests()), *seeds.line_words()),
+           fresh=request),
 )

@@ -34,7 +34,7 @@ from fakedev.lines.words import parse_words
 from fakedev.queues.bare import parse_bare_ask, parse_bare_request, parse_bare_result, parse_bare_work
 from fakedev.queues.job import JobState
 from fakedev.queues.log import DamagedLog, LoggedJob, accepted_record, head_record, replay, state_record
-from fakedev.queues.verbs import parse_backend_message, parse_client_message
+from fakedev.queues.messages import parse_backend_message, parse_client_message
 from fakedev.scenario.rules.alert_rules import Needs
 from fakedev.scenario.rules.expected import read_word
 from fakedev.scenario.rules.rule_files import read_rules
@@ -121,7 +121,7 @@ def _rules() -> Parsers:
     def lacks(text: str) -> object:
         rules = read_rules(text, "r.yml")
         needs = Needs("a".__eq__, "b".__eq__, rules.recorded)
-        return [needs.missing_of(each.expression) for each in rules.alerts]
+        return [needs.missing_of(alert.expression) for alert in rules.alerts]
 
     return Parsers((ConfigurationError,), lacks)
 

@@ -105,7 +105,7 @@ def test_the_example_for_testcontainers(engine: Engine) -> None:
     """The one in Python of doc/testing.md, over Docker's API."""
     pytest.importorskip("testcontainers")
     text = (DOCUMENTS / "testing.md").read_text(encoding="utf-8")
-    (example,) = [each for each in re.findall(r"```py\n(.*?)```", text, re.DOTALL) if "DockerContainer" in each]
+    (example,) = [match for match in re.findall(r"```py\n(.*?)```", text, re.DOTALL) if "DockerContainer" in match]
     try:
         with engine.service() as address:
             settings = {"RYUK_DISABLED": "true", "HOST_OVERRIDE": "127.0.0.1", "CONNECTION_MODE": "docker_host"}

@@ -11,8 +11,8 @@ import pytest
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.fleet.spec.fleet_spec import PoolSpec
 from fakedev.fleet.spec.offers import InCluster, MigStrategy
-from fakedev.kubernetes.node_ledger import NodeLedger, NotEnough
-from fakedev.kubernetes.offered_devices import NodeDevices
+from fakedev.kubernetes.devices.node_ledger import NodeLedger, NotEnough
+from fakedev.kubernetes.devices.offered_devices import NodeDevices
 from fakedev.kubernetes.pods import Container, ContainerKind, Pod
 from tests.support.fleet.calibration import catalog_type
 from tests.support.fleet.divided_devices import parts_of

@@ -8,16 +8,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakedev.fleet.events import Where
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.offers import KubernetesSettings, Resources
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.kubernetes.cluster import Cluster
-from fakedev.kubernetes.dra import DRIVER, Claim, Result, dra_devices
-from fakedev.kubernetes.health import NodeHealth
-from fakedev.kubernetes.node_ledger import Mechanism
-from fakedev.kubernetes.node_view import Allocation
-from fakedev.kubernetes.pod_record import WorkKey
+from fakedev.kubernetes.devices.dra import DRIVER, Claim, Result, dra_devices
+from fakedev.kubernetes.devices.health import NodeHealth
+from fakedev.kubernetes.devices.node_ledger import Mechanism
+from fakedev.kubernetes.nodes.node_view import Allocation
 from fakedev.kubernetes.pods import ClaimUse, Container, ContainerKind, Pod
+from fakedev.kubernetes.workloads.pod_record import WorkKey
 from tests.kubernetes.objects import GPU, free_count, pool
 
 NODES = ("n0", "n1")
@@ -66,7 +67,7 @@ class Api:
         self.pods: dict[str, Pod] = {}
         self.claims: dict[str, Claim] = {}
         self.is_watched = True
-        self.fleet: dict[str, str] = {}
+        self.fleet: dict[str, Where] = {}
         self.running: dict[WorkKey, WorkloadSpec] = {}
         self._version = 0
         for name in NODES:
@@ -147,7 +148,9 @@ class Api:
     def tick(self) -> None:
         """The fleet has the nodes that it was to have; work is passed on before and after."""
         self._turn()
-        self.fleet = dict(self.cluster.nodes.pools_of_nodes)
+        nodes = self.cluster.nodes
+        self.fleet = dict(nodes.pools_of_nodes)
+        nodes.join_again([name for name in nodes.replaced if name not in self.fleet])
         self._turn()
 
     def lists(self) -> None:
@@ -169,7 +172,7 @@ class Api:
     def _turn(self) -> None:
         self.cluster.take_joined()
         while True:
-            for change in self.cluster.pods.take_work(lambda node, name: self.fleet.get(node) == name, 3):
+            for change in self.cluster.pods.take_work(lambda node, where: self.fleet.get(node) == where, 3):
                 if change.spec is None:
                     self.running.pop(change.key, None)
                 else:
@@ -185,10 +188,10 @@ class Api:
         self.tick()
 
     @property
-    def simulated(self) -> dict[str, str]:
+    def simulated(self) -> dict[str, Where]:
         """The nodes that are to be simulated, by the model."""
         labels = {name: item["metadata"]["labels"].get(LABEL, "") for name, item in self.nodes.items()}
-        return {name: label for name, label in labels.items() if label in COUNTS}
+        return {name: (label, ()) for name, label in labels.items() if label in COUNTS}
 
     def wants(self, node: str) -> list[Pod]:
         """The pods of a node that want devices now."""
@@ -212,7 +215,7 @@ def test_the_end_is_that_of_the_final_objects(happenings: list[tuple[Any, ...]])
     assert set(api.cluster.nodes.problems) == {
         name for name, item in api.nodes.items() if item["metadata"]["labels"].get(LABEL) == "unknown"
     }
-    for name, of_pool in api.simulated.items():
+    for name, (of_pool, _) in api.simulated.items():
         check_devices(api, name, COUNTS[of_pool])
     there = {pod.name for pod in api.pods.values() if not pod.is_over and pod.node in api.simulated}
     assert {key[1] for key in api.running} <= there
@@ -254,7 +257,7 @@ def test_a_fakedev_that_begins_then_does_the_same(happenings: list[tuple[Any, ..
     fresh.nodes, fresh.pods, fresh.claims = api.nodes, api.pods, api.claims
     fresh.settle()
     assert fresh.fleet == api.fleet
-    for name, of_pool in api.simulated.items():
+    for name, (of_pool, _) in api.simulated.items():
         claimed = max(claimed_count(each, name) for each in (api, fresh))
         if sum(pod.containers[0].wants[GPU] for pod in api.wants(name)) <= COUNTS[of_pool] - claimed:
             sizes = [
@@ -287,9 +290,9 @@ def test_an_event_that_an_answer_has_overtaken() -> None:
     earlier = api.nodes["n0"]
     api.node("n0", "two")
     api.cluster.node_changed(earlier)
-    assert api.cluster.nodes.pools_of_nodes["n0"] == "two"
+    assert api.cluster.nodes.pools_of_nodes["n0"] == ("two", ())
     list(api.cluster.list_nodes([earlier, api.nodes["n1"]]))  # a list is as the server has it now
-    assert api.cluster.nodes.pools_of_nodes["n0"] == "four"
+    assert api.cluster.nodes.pools_of_nodes["n0"] == ("four", ())
 
 
 def test_a_node_that_was_made_again() -> None:
@@ -320,12 +323,12 @@ def test_slices_wait_for_the_driver() -> None:
     """Without it pods would be bound and hang; those that are there stay until the kubelet deletes them."""
     cluster, _ = with_a_pod()
     cluster.take_joined()
-    assert cluster.take_slices() == [("n0", None)]
-    cluster.nodes.registered("n0", is_registered=True)
-    ((_, slices),) = cluster.take_slices()
+    assert cluster.take_slices(10) == [("n0", None)]
+    cluster.nodes.registered("n0", ["gpu.nvidia.com"])
+    ((_, slices),) = cluster.take_slices(10)
     assert slices
-    cluster.nodes.registered("n0", is_registered=False)
-    assert cluster.take_slices() == [("n0", None)]
+    cluster.nodes.registered("n0", ())
+    assert cluster.take_slices(10) == [("n0", None)]
 
 
 def test_nodes_of_another_fakedev() -> None:
@@ -334,7 +337,7 @@ def test_nodes_of_another_fakedev() -> None:
     for name, noted in (("mine", {}), ("of-another", {"fakedev/wrote": '{"labels":{"a":"b"}}'})):
         metadata = {"name": name, "labels": {LABEL: "fuor", "a": "b"}, "annotations": noted}
         cluster.node_changed({"metadata": metadata})
-    assert [each.name for each in cluster.take_reports()] == ["mine"]
+    assert [take_report.name for take_report in cluster.take_reports()] == ["mine"]
 
 
 def test_an_untouched_pod_works_on() -> None:
@@ -360,7 +363,7 @@ def test_work_that_is_refused_or_over() -> None:
         assert [change.key for change in cluster.pods.take_work(lambda *_: True, 10)] == [key]
         cluster.pods.refused(key, "no room")
         cluster.pods.again("ml", "p0")
-    assert [(each.reason, each.message) for each in cluster.take_reports()] == [
+    assert [(take_report.reason, take_report.message) for take_report in cluster.take_reports()] == [
         ("NotSimulated", "container main: no room")
     ]
     cluster.pods.take_work(lambda *_: True, 10)

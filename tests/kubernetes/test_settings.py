@@ -87,6 +87,14 @@ kubernetes:
         (POOL % "" + "kubernetes: {listen: ['*:9998']}\n", "lets other machines report the devices of pods"),
         (POOL % "" + "kubernetes: {}\nweb: [{per-node: 127.64.0.0/16:9400}]\n", "have no addresses here"),
         (POOL % ", sharing: {replicas: 0}" + "kubernetes: {}\n", "replicas: 0 is not within 1 to 100"),
+        (POOL % "" + "kubernetes: {dynamic-mig: true}\n", "dynamic-mig: claims divide boards: give resources: dra"),
+        (POOL % ", mig: [1g.10gb]" + "kubernetes: {resources: dra, dynamic-mig: true}\n", "leave mig: out"),
+        (POOL % "" + "kubernetes: {compute-domains: true}\n", "channels are given by claims: give resources: dra"),
+        (POOL % ", sharing: {consumable: true}" + "kubernetes: {}\n", "claims consume devices: give kubernetes"),
+        (
+            POOL % ", sharing: {consumable: true}" + "kubernetes: {resources: dra, dynamic-mig: true}\n",
+            "claims divide boards: leave one of the two out",
+        ),
         (POOL % "" + "kubernetes: {resourcess: dra}\n", "did you mean 'resources'?"),
     ],
 )

@@ -11,17 +11,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import event
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.offers import KubernetesSettings, Resources
 from fakedev.kubernetes.cluster import Cluster
-from fakedev.kubernetes.dra import DRIVER, Claim, Result
-from fakedev.kubernetes.node_ledger import Grant, Mechanism
-from fakedev.kubernetes.node_view import Allocation
-from fakedev.kubernetes.nodes import ClusterNode
+from fakedev.kubernetes.devices.dra import DRIVER, Claim, Result
+from fakedev.kubernetes.devices.node_ledger import Grant, Mechanism, recorded_ids
+from fakedev.kubernetes.nodes.node_view import Allocation
+from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode
 from fakedev.kubernetes.pods import ClaimUse, Container, ContainerKind, Pod
 from tests.kubernetes.objects import GPU, pool
 
@@ -122,10 +123,10 @@ class TwoFakedev(RuleBasedStateMachine):
     def claim_is_allocated(self, name: str, node: str, places: set[int]) -> None:
         """The scheduler gives a device to one claim only, and may not know yet what pods have."""
         devices = [f"gpu-{place}" for place in places if place < len(self.node(node).devices.boards)]
-        taken = {(each.pool, each.device) for claim in self.claims.values() for each in claim.results}
-        if name in self.claims or not devices or any((node, each) in taken for each in devices):
+        taken = {(result.pool, result.device) for claim in self.claims.values() for result in claim.results}
+        if name in self.claims or not devices or any((node, device) in taken for device in devices):
             return
-        results = tuple(Result("r", DRIVER, node, each) for each in devices)
+        results = tuple(Result("r", DRIVER, node, device) for device in devices)
         users = frozenset(pod.uid for pod in self.pods.values() if pod.name == name)
         self.claims[name] = Claim("ml", name, results, users, name)
         self.leader.pods.put_claim(self.claims[name])
@@ -199,8 +200,8 @@ class TwoFakedev(RuleBasedStateMachine):
 
     def forget_unrecorded(self) -> None:
         """Only what the API has is known to the next one."""
-        recorded = {pod.uid for pod in self.pods.values() if pod.devices}
-        self.shown = {uid: ids for uid, ids in self.shown.items() if uid in recorded}
+        recorded = {pod.uid: recorded_ids(pod.devices).get("main") for pod in self.pods.values()}
+        self.shown = {uid: ids for uid, ids in self.shown.items() if recorded.get(uid) == ids}
 
     # -- what always holds -------------------------------------------------------------------------
 
@@ -238,7 +239,7 @@ class TwoFakedev(RuleBasedStateMachine):
             assert len(plugin) == boards - held[Mechanism.CLAIM], "the plugin offers what no claim has"
             if name == "kwok":
                 devices = [each for piece in node.slices() or () for each in piece["spec"]["devices"]]
-                free = [each for each in devices if not each.get("taints")]
+                free = [device for device in devices if not device.get("taints")]
                 assert len(free) == boards - held[Mechanism.DEVICE_PLUGIN], "DRA offers what no pod has"
 
     @invariant()
@@ -253,10 +254,12 @@ class TwoFakedev(RuleBasedStateMachine):
         for claim in self.claims.values():
             for name in NODES:
                 on = self.node(name)
-                slots = [on.dra_slots[each] for each in claim.devices_on(name) if each in on.dra_slots]
+                slots = [on.dra_slots[device] for device in claim.devices_on(name) if device in on.dra_slots]
                 others = [on.ledger.holder_of(slot, Mechanism.CLAIM, claim.holder) for slot in slots]
                 holders = {grant.holder for grant in on.ledger}
                 assert not slots or claim.holder in holders or any(others)
 
 
-TestTwoFakedev = TwoFakedev.TestCase
+@pytest.mark.hypothesis
+def test_two_fakedev() -> None:
+    run_state_machine_as_test(TwoFakedev)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,14 +15,12 @@ from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.spec.device_types import DeviceType, Range
 from fakedev.learn.cluster_fit import (
     Fitted,
-    Window,
     fitted_cluster,
     fitted_lengths,
-    fitted_memory,
-    fitted_profile,
 )
 from fakedev.learn.seen_jobs import SeenJob
 from fakedev.learn.tracks import MEMORY, POWER, USAGE, XID, Owner, Track
+from fakedev.learn.usage_fit import Window
 
 MONDAY = 1_800_230_400.0
 DAY = 86_400.0
@@ -63,31 +62,6 @@ def test_a_single_length() -> None:
     still = fitted_lengths([], [3600.0])
     assert still.median >= 3600
     assert still.longest > 3600
-
-
-def test_a_profile_has_the_levels_of_the_usage() -> None:
-    """Quantiles of what the profile plays are those of the usage, and a level lasts as long as it did."""
-    usage = np.repeat(np.random.default_rng(1).beta(0.6, 0.5, 2000), 5)
-    watts = 100 + 400 * usage * 0.8
-    profile = fitted_profile([job(0, 600, numbers={USAGE: usage, POWER: watts})], board_of, 60)
-    levels = [[float(part) for part in step.split(":")] for step in profile.words.split(",")]
-    played = np.concatenate([np.full(round(seconds), level) for level, _, seconds in levels])
-    shares = np.linspace(0.1, 0.9, 9)
-    assert np.abs(np.quantile(played, shares) - 100 * np.quantile(usage, shares)).mean() < 5
-    assert 300 < sum(seconds for *_, seconds in levels) / len(levels) < 900
-    assert {round(float(each)) for each in profile.intensity.split(",")[1:]} == {80}
-
-
-def test_a_steady_usage_is_one_level() -> None:
-    usage = np.array([0.9, 0.92, 0.91, 0.93])
-    assert fitted_profile([job(0, 240, numbers={USAGE: usage})], board_of, 60).words == "91.5:1.12:0"
-
-
-def test_memory() -> None:
-    """Quarters of a uniform distribution between two shares."""
-    jobs = [job(0, 60, numbers={USAGE: np.ones(1), MEMORY: np.array([share * 80e9])})
-            for share in np.linspace(0.2, 0.6, 41)]  # fmt: skip
-    assert fitted_memory(jobs, board_of) == pytest.approx([0.2, 0.3, 0.4, 0.5, 0.6], abs=0.01)
 
 
 def test_arrivals_follow_the_hour_and_the_week() -> None:
@@ -144,6 +118,45 @@ def test_what_was_there_all_the_time_is_base_work() -> None:
     assert fitted([unnumbered], 1).document["jobs"][0]["sizes"] == {4: 1}
 
 
+def test_long_jobs_are_base_work_with_a_usage_of_their_own() -> None:
+    """Where no job of a kind began in the time: those that outlast it, each as it is; the others are a kind of jobs."""
+
+    def long_job(board: str, usage: float, *, is_running: bool) -> SeenJob:
+        times = MONDAY + 60.0 * np.arange(100, dtype=np.float64)
+        track = Track(("node", board), Owner("ml", f"train-{board}"), times, {USAGE: np.full(100, usage)}, board)
+        return SeenJob(("ml", "train"), (track,), MONDAY, MONDAY + DAY, is_older=True, is_running=is_running)
+
+    long_jobs = [long_job("0", 0.9, is_running=True), long_job("1", 0.4, is_running=True)]
+    found = fitted([*long_jobs, long_job("2", 0.6, is_running=False)], 1)
+    base = [(work["devices"], work["profile"]) for work in found.base]
+    assert base == [(["node/0"], "90:0:0"), (["node/1"], "40:0:0")]
+    (kind,) = found.document["jobs"]
+    assert (kind["sizes"], kind["profile"]) == ({1: 1}, "60:0:0")
+
+
+def test_a_service_has_its_day() -> None:
+    """Usage of boards that were there all the time and follow the hour; two days are needed to tell it from a trend."""
+    times = MONDAY + 300.0 * np.arange(3 * 288, dtype=np.float64)
+    wave = np.cos(2.0 * math.pi * (times % DAY - 14.5 * 3600.0) / DAY)
+    noise = np.random.default_rng(1).normal(0.0, 0.04, (2, len(times)))
+
+    def service(days: int) -> list[SeenJob]:
+        return [
+            SeenJob(("ml", "srv"), (Track(("node", str(board)), Owner("ml", f"srv-{board}"), times[: 288 * days],
+                                          {USAGE: (0.5 + 0.2 * wave + noise[board])[: 288 * days]}, str(board)),),
+                    MONDAY, MONDAY + days * DAY, is_older=True, is_running=True)
+            for board in (0, 1)
+        ]  # fmt: skip
+
+    one, other = fitted(service(3), 3).base
+    assert one["profile"] == other["profile"]
+    numbers = re.fullmatch(r"daily\((.*),(.*),(.*)h\):(.*):0", one["profile"])
+    assert numbers is not None
+    # The wave has 0.4 of the span of daily(); the noise of 4 % is that of a fluctuation of 8.9.
+    assert [float(number) for number in numbers.groups()] == pytest.approx([25, 75, 14.5, 8.9], abs=0.6)
+    assert "daily" not in fitted(service(1), 1).base[0]["profile"]
+
+
 def test_failures() -> None:
     """Two boards worked for 100 hours, and one of them had two XIDs."""
     xid = np.array([0.0, 48.0, 48.0, 63.0])
@@ -163,6 +176,22 @@ def test_the_smallest_of_many_kinds_are_one() -> None:
     assert names == ["a", "other"]
 
 
-def test_nothing_to_learn() -> None:
-    with pytest.raises(ValueError, match="there is no work to learn; use fakedev clone"):
-        fitted([])
+def test_boards_without_owners() -> None:
+    """Each has its own usage all the time, from another level on; its memory; and a note."""
+    usage = np.repeat([0.1, 0.5, 0.9, 0.3, 0.7, 0.2, 0.6, 0.8], 20)
+    numbers = {USAGE: usage, MEMORY: np.full(160, 20e9)}
+    times = MONDAY + 60.0 * np.arange(160, dtype=np.float64)
+    tracks = [Track(("node", each), Owner(), times, numbers, each) for each in "01"]
+    window = Window(MONDAY, MONDAY + 9600, 60)
+    found = fitted_cluster([], tracks, board_of, window, 2, lambda kind: kind, lambda track: f"node/{track.index}")
+    assert found.document == {}
+    assert [(work["name"], work["devices"]) for work in found.base] == [("node-0", "node/0"), ("node-1", "node/1")]
+    first, second = (work["profile"].split(",") for work in found.base)
+    levels = [[float(number) for number in level.split(":")[:3]] for level in first]
+    assert np.average([each[0] for each in levels], weights=[each[2] for each in levels]) == pytest.approx(51, abs=1)
+    assert min(levels)[0] == 10
+    assert second == [*first[1:], first[0]]
+    assert found.base[0]["metrics"] == {"memory": "25.0%"}
+    note = "no series names an owner of boards: there are no jobs, and each board has its usage all the time"
+    assert found.notes == (note,)
+    assert fitted([]).notes == ("no series shows usage of boards: no work is learnt",)

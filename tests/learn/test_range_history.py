@@ -19,8 +19,8 @@ class Server:
         self.points: list[int] = []
 
     def ask(self, what: str, query: Mapping[str, str]) -> Any:
-        if what == "query":
-            return {"result": [{"value": [0, str(self.many)]}] if "USED" not in query["query"] else []}
+        if query["query"].startswith("count"):
+            return {"result": [{"values": [[0, "1"], [9, str(self.many)]]}] if "USED" not in query["query"] else []}
         times = np.arange(float(query["start"]), float(query["end"]) + 1e-6, float(query["step"]))
         self.points.append(len(times) * self.many)
         return {"result": [{"metric": {"gpu": "0"}, "values": [[time, str(time)] for time in times]}]}
@@ -47,6 +47,6 @@ def test_pieces(many: int) -> None:
 
 def test_an_answer_of_another_form() -> None:
     server = Server(1)
-    server.ask = lambda what, query: {"result": [{"value": "?"}]}  # type: ignore[method-assign]
-    with pytest.raises(ConnectionError, match="not that of a Prometheus"):
+    server.ask = lambda what, query: {"result": [{"values": "?"}]}  # type: ignore[method-assign]
+    with pytest.raises(ConnectionError, match="does not come from a Prometheus"):
         read(server)

@@ -50,6 +50,6 @@ def test_pods_that_begin_together_are_one_job() -> None:
 
 
 def test_selectors() -> None:
-    assert selector(' {job="dcgm"} ', "UTIL") == '{__name__="UTIL",job="dcgm"}'
+    assert selector(' {job="dcgm"} ', "__name__", "UTIL") == '{__name__="UTIL",job="dcgm"}'
     with pytest.raises(ValueError, match=r"--match: 'up' is not in braces"):
-        selector("up", "UTIL")
+        selector("up", "__name__", "UTIL")

@@ -69,11 +69,38 @@ def test_batch_jobs() -> None:
 
 
 def test_what_says_nothing() -> None:
-    """Another family, a line without a device, an instance, and a device without a usage."""
+    """Another family, a line without a device, power of an instance, and a device without a usage."""
     found = tracks()
     found.take(seen("up", BOARD, [1]))
     found.take(seen("DCGM_FI_DEV_GPU_UTIL", {"Hostname": "dgx-0"}, [1]))
-    found.take(seen("DCGM_FI_DEV_FB_USED", {**BOARD, "GPU_I_ID": "1", "GPU_I_PROFILE": "1g.10gb"}, [1]))
+    found.take(seen("DCGM_FI_DEV_POWER_USAGE", {**BOARD, "GPU_I_ID": "1", "GPU_I_PROFILE": "1g.10gb"}, [1]))
     found.take(seen("DCGM_FI_DEV_POWER_USAGE", BOARD, [60]))
     assert list(found.found()) == []
-    assert found.divided_count == 1
+
+
+def test_instances() -> None:
+    """Each is a device with the activity of its engines as usage; its number is its place among those of its board."""
+    shown = {family.name for family in identity("dcgm@4.8.2").families}
+    found = Tracks([identity("dcgm@4.8.2")], shown, is_divided=True)
+    for mig_id, active in (("10", 0.5), ("9", 0.25)):
+        labels = {**BOARD, "GPU_I_ID": mig_id, "GPU_I_PROFILE": "1g.10gb", "pod": f"nb-{mig_id}"}
+        found.take(seen("DCGM_FI_PROF_GR_ENGINE_ACTIVE", labels, [active]))
+    found.take(seen("DCGM_FI_PROF_GR_ENGINE_ACTIVE", {**BOARD, "gpu": "4", "UUID": "GPU-4"}, [1]))
+    units = {track.index: (track.owner.pod, track.numbers[USAGE].tolist()) for track in found.found()}
+    assert units == {"3/0": ("nb-9", [0.25]), "3/1": ("nb-10", [0.5])}
+
+
+def test_engines_tell_the_usage_where_nothing_else_does() -> None:
+    found = Tracks([identity("dcgm@4.8.2")], {"DCGM_FI_PROF_GR_ENGINE_ACTIVE"})
+    found.take(seen("DCGM_FI_PROF_GR_ENGINE_ACTIVE", BOARD, [0.75]))
+    (track,) = found.found()
+    assert track.numbers[USAGE].tolist() == [0.75]
+
+
+def test_a_page_without_the_name_of_its_node() -> None:
+    """It has the name of the target."""
+    found = tracks("nvidia-gpu-exporter@1")
+    labels = {"uuid": "1532df63-264c-5fa5-a906-4925e2447891"}
+    found.take(Seen("nvidia_smi_utilization_gpu_ratio", tuple(labels.items()), np.zeros(1), np.ones(1), "a:9835"))
+    (track,) = found.found()
+    assert track.device[0] == "a:9835"

@@ -16,7 +16,7 @@ from tests.support.application import application
 from tests.support.wire.line_peers import BARE, RecordingProtocol, connect, make_factory
 
 SILENT = b"error busy 2 connections are open, and this one was silent for the longest time\n"
-FULL = b"error busy 2 connections are open and at work, no more are accepted\n"
+FULL = b"error busy 2 connections are open and busy, so this one is refused\n"
 
 
 def leave(peer: RecordingProtocol) -> None:

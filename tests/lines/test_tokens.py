@@ -18,7 +18,7 @@ from tests.support.application import LineClient, application
 from tests.support.wire.line_peers import BARE, connect, make_factory
 
 TOKEN = "correct=horse-battery"
-MISSING = b"error denied this port asks for a token first: auth TOKEN\n"
+MISSING = b"error denied this port requires a token first: auth TOKEN\n"
 TOKENS = f"tokens: [other-token, {TOKEN}]"
 PORTS = f"""
 version: 1
@@ -95,7 +95,7 @@ def test_bare_json():
     globalLogPublisher.removeObserver(note)
     assert transport.value() == b"1"
     assert peer.bare == []
-    assert "this port asks for a token, which bare JSON cannot give: use words or JSON lines" in entries
+    assert "this port requires a token, which bare JSON cannot send: use words or JSON lines" in entries
 
 
 def test_limits_before_the_token():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any, Final
@@ -243,19 +244,21 @@ def test_all_values_are_in_the_schema_and_in_the_file() -> None:
     assert VALUES_SCHEMA.read_text(encoding="utf-8") == written_schema()
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_unknown_values_are_refused_at_every_level(tmp_path: Path) -> None:
+    """All at once, each with its place."""
+    paths = (
         "nodeSelectr", "image.digest", "service.port", "devicePlugin.podAnotations", "devicePlugin.resources.limit",
         "draPlugin.kubeletPlugin.containers.plugins", "statusExporter.kwok.rules", "podSecurityContext.runAsUsr",
         "serviceMonitor.relabeling", "configuration.flet", "configuration.kubernetes.node",
         "configuration.fleet.pols", "configuration.log.formt", "affinity.nodeAffinty",
-    ],
-)  # fmt: skip
-def test_unknown_values_are_refused_at_every_level(path: str, tmp_path: Path) -> None:
-    """With the name of the value."""
-    values: Any = {}
-    for name in reversed(path.split(".")):
-        values = {name: values}
-    with pytest.raises(ValueError, match=path.rpartition(".")[2]):
+    )  # fmt: skip
+    values: dict[str, Any] = {}
+    for path in paths:
+        level = values
+        for name in path.split("."):
+            level = level.setdefault(name, {})
+    with pytest.raises(ValueError, match="schema") as refused:
         chart(values, tmp_path)
+    for path in paths:
+        place, _, name = path.rpartition(".")
+        assert re.search(rf"{place.rpartition('.')[2]}\b.*\b{name}\b", str(refused.value)), path

@@ -56,7 +56,7 @@ def test_grafana_reads_them() -> None:
 def links_of(tree: Any) -> list[str]:
     """The addresses that a click on a series of its panels leads to."""
     defaults = [panel["fieldConfig"]["defaults"] for panel in tree["panels"] if panel["type"] != "row"]
-    return [link["url"] for each in defaults for link in each.get("links", ())]
+    return [link["url"] for default in defaults for link in default.get("links", ())]
 
 
 def variables_of(tree: Any) -> set[str]:

@@ -29,7 +29,7 @@ OPTIONS: Final[dict[str, Any]] = {
 def containers(objects: list[Object]) -> list[Object]:
     """All containers but those that prepare a pod."""
     pods = [each for each in objects if each["kind"] in ("Deployment", "DaemonSet")]
-    return [container for each in pods for container in pod_spec(each)["containers"]]
+    return [container for pod in pods for container in pod_spec(pod)["containers"]]
 
 
 @pytest.mark.parametrize("folder", ORIGINALS, ids=lambda folder: folder.name)

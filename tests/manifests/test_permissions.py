@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.kubernetes.api_paths import PERMISSIONS, Need
+from fakedev.kubernetes.client.api_paths import PERMISSIONS, Need
 from tests.support.kube.manifests import MANIFESTS, objects_of, of_kind
 from tests.support.kube.permissions import not_allowed
 from tests.support.paths import DOCUMENTS
@@ -14,6 +14,7 @@ from tests.support.paths import DOCUMENTS
 FILES = {
     Need.ALWAYS: MANIFESTS / "base" / "rbac.yaml",
     Need.DRA: MANIFESTS / "components" / "dra" / "rbac.yaml",
+    Need.DOMAINS: MANIFESTS / "components" / "compute-domains" / "rbac.yaml",
     Need.FAULTS: MANIFESTS / "components" / "device-faults" / "rbac.yaml",
     Need.COMPATIBILITY: MANIFESTS / "components" / "fake-gpu-operator" / "rbac.yaml",
 }
@@ -39,10 +40,10 @@ def allowed_by(path: Path) -> Allowed:
 def test_the_roles_allow_what_is_asked_for(need: Need) -> None:
     """Exactly that: a missing rule is a 403, a further one a risk."""
     asked = {
-        (each.is_namespaced, each.group, each.resource, verb)
-        for each in PERMISSIONS
-        if each.need is need
-        for verb in each.verbs
+        (permission.is_namespaced, permission.group, permission.resource, verb)
+        for permission in PERMISSIONS
+        if permission.need is need
+        for verb in permission.verbs
     }
     assert allowed_by(FILES[need]) == asked
     assert "*" not in {word for allowed in asked for word in allowed if isinstance(word, str)}
@@ -54,9 +55,9 @@ def test_the_account_gets_the_roles(need: Need) -> None:
     objects = objects_of(FILES[need].read_text(encoding="utf-8"))
     roles = {(each["kind"], each["metadata"]["name"]) for each in objects if each["kind"] in ("Role", "ClusterRole")}
     bindings = [each for each in objects if each["kind"].endswith("Binding")]
-    assert {(each["roleRef"]["kind"], each["roleRef"]["name"]) for each in bindings} == roles
-    for each in bindings:
-        assert each["subjects"] == [{"kind": "ServiceAccount", "name": "fakedev", "namespace": "fakedev"}]
+    assert {(binding["roleRef"]["kind"], binding["roleRef"]["name"]) for binding in bindings} == roles
+    for binding in bindings:
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "fakedev", "namespace": "fakedev"}]
 
 
 @pytest.mark.parametrize("path", FILES.values(), ids=lambda path: path.parent.name)
@@ -72,8 +73,8 @@ def test_each_rule_is_explained(path: Path) -> None:
 def test_each_rule_is_in_the_document() -> None:
     """With its verbs, in the table of doc/kubernetes.md."""
     text = (DOCUMENTS / "kubernetes.md").read_text(encoding="utf-8")
-    for each in PERMISSIONS:
-        assert f"| `{each.resource}` | {', '.join(each.verbs)} |" in text, each
+    for permission in PERMISSIONS:
+        assert f"| `{permission.resource}` | {', '.join(permission.verbs)} |" in text, permission
 
 
 def test_a_request_that_no_rule_allows_is_found() -> None:

@@ -35,6 +35,10 @@ SAME = {
     "kubelets": (),
     "dra": ("devicePlugin.enabled=false", "kwokDraPlugin.enabled=true"),
     "device-faults": ("devicePlugin.enabled=false", "deviceFaults.enabled=true"),
+    "compute-domains": (
+        "devicePlugin.enabled=false", "kwokDraPlugin.enabled=true", "computeDomains.enabled=true",
+    ),
+    "kubelets-compute-domains": ("draPlugin.enabled=true", "computeDomains.enabled=true"),
     "kubelets-dra": ("draPlugin.enabled=true",),
     "shards": (
         "devicePlugin.enabled=false", "shards=4",
@@ -85,6 +89,12 @@ def test_the_definition_of_device_faults() -> None:
     """It is made from the kinds of faults; the chart has the same one."""
     for path in DEFINITIONS:
         assert path.read_text(encoding="utf-8") == written_definition()
+
+
+def test_the_definition_of_compute_domains() -> None:
+    """The chart has the same one as the component."""
+    paths = MANIFESTS / "components" / "compute-domains" / "definition.yaml", CHART / "files" / "computedomains.yaml"
+    assert len({path.read_text(encoding="utf-8") for path in paths}) == 1
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
-from fakedev.kubernetes.node_port import NodePortFactory
-from fakedev.kubernetes.node_view import MAX_VIEW_BYTES, Answer, Refusal, to_fields
+from fakedev.kubernetes.nodes.node_port import NodePortFactory
+from fakedev.kubernetes.nodes.node_view import MAX_VIEW_BYTES, Answer, Refusal, to_fields
 from fakedev.node.service_link import (
     ANSWER_SECONDS,
     SILENT_SECONDS,

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from fakedev.kubernetes.node_view import ViewedSlot
+from fakedev.kubernetes.nodes.node_view import ViewedSlot
 from fakedev.node.device_plugin import DevicePlugin, socket_name
 from fakedev.node.kubelet import DEVICE_PLUGIN
 from fakedev.node.nvml import Mount, Provision
@@ -47,11 +47,13 @@ class Context:
 class Recorded:
     """A plugin, and what it asks and tells."""
 
-    def __init__(self, resource: str = GPU, choice: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, resource: str = GPU, choice: Sequence[str] | None = None, provision: Provision = PROVISION
+    ) -> None:
         self.allocated: list[Collection[str]] = []
         self.asked: list[tuple[str, list[str], list[str], int]] = []
         self._choice = choice
-        self.plugin = DevicePlugin(resource, "a", self._prefer, self.allocated.append, PROVISION)
+        self.plugin = DevicePlugin(resource, "a", self._prefer, self.allocated.append, provision)
         self.plugin.change(SLOTS)
 
     def _prefer(self, resource: str, available: Sequence[str], must: Sequence[str], count: int) -> Sequence[str]:
@@ -69,7 +71,7 @@ class Recorded:
 
     def allocate(self, *containers: list[str]) -> list[dict[str, str]]:
         """The environments."""
-        return [dict(each.envs) for each in self.answer(*containers).containers]
+        return [dict(container.envs) for container in self.answer(*containers).containers]
 
     def preferred(self, available: list[str], must: list[str], size: int) -> list[str]:
         """The choice."""
@@ -80,7 +82,7 @@ class Recorded:
 
 def shown(answer: Any) -> list[tuple[str, str, list[int]]]:
     """A list of devices."""
-    return [(each.ID, each.health, [node.ID for node in each.topology.nodes]) for each in answer.devices]
+    return [(device.ID, device.health, [node.ID for node in device.topology.nodes]) for device in answer.devices]
 
 
 def test_the_list_comes_whole_with_each_change() -> None:
@@ -128,9 +130,23 @@ def test_an_allocation() -> None:
     assert recorded.allocated == [["GPU-0::1", "GPU-1::0", "GPU-1::1"], ["GPU-0::0"]]
 
 
-def test_other_vendors() -> None:
-    (environment,) = Recorded("amd.com/gpu").allocate(["GPU-1"])
-    assert set(environment) == {"FAKEDEV_DEVICES", "FAKEDEV_NODE", "NODE_NAME"}
+@pytest.mark.parametrize(
+    ("resource", "variables"), [("amd.com/gpu", {"AMD_VISIBLE_DEVICES"}), ("gpu.intel.com/xe", set())]
+)
+def test_other_vendors(resource: str, variables: set[str]) -> None:
+    (environment,) = Recorded(resource).allocate(["GPU-1"])
+    assert set(environment) == {"FAKEDEV_DEVICES", "FAKEDEV_NODE", "NODE_NAME", *variables}
+
+
+@pytest.mark.parametrize(
+    ("resource", "command"),
+    [("nvidia.com/mig-1g.10gb", ["/bin/nvidia-smi"]), ("amd.com/gpu", ["/bin/amd-smi"]), ("gpu.intel.com/xe", [])],
+)
+def test_the_command_of_the_maker(resource: str, command: list[str]) -> None:
+    """A container gets the command of its boards' maker, and no other one."""
+    provision = Provision({}, tuple(Mount(place, place) for place in ("/bin/nvidia-smi", "/bin/amd-smi", "/bin/x")))
+    (container,) = Recorded(resource, provision=provision).answer(["GPU-1"]).containers
+    assert [mount.container_path for mount in container.mounts] == [*command, "/bin/x"]
 
 
 def test_unknown_devices_are_refused() -> None:
@@ -170,6 +186,6 @@ def test_the_names_of_sockets(resource: str, name: str) -> None:
 def test_mounts() -> None:
     """Each container gets those of the node, for reading alone."""
     for container in Recorded().answer(["GPU-0"], ["GPU-1"]).containers:
-        assert [(each.container_path, each.host_path, each.read_only) for each in container.mounts] == [
+        assert [(mount.container_path, mount.host_path, mount.read_only) for mount in container.mounts] == [
             ("/bin/x", "/host/x", True)
         ]

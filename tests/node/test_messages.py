@@ -53,7 +53,7 @@ def test_preferences_and_allocations() -> None:
     assert answer.SerializeToString() == text(1, text(1, "a") + text(1, "b"))
     asked = text(1, text(1, "a") + text(1, "b")) + text(1, text(1, "c"))
     containers = DEVICE_PLUGIN.messages["AllocateRequest"].FromString(asked).containers
-    assert [list(each.ids) for each in containers] == [["a", "b"], ["c"]]
+    assert [list(container.ids) for container in containers] == [["a", "b"], ["c"]]
     answer = DEVICE_PLUGIN.messages["AllocateResponse"]()
     answer.containers.add(envs={"A": "1"}, annotations={"B": "2"})
     assert answer.SerializeToString() == text(1, text(1, entry("A", "1")) + text(4, entry("B", "2")))
@@ -67,7 +67,7 @@ def test_pod_resources() -> None:
     (pod,) = POD_RESOURCES.messages["ListPodResourcesResponse"].FromString(data).pod_resources
     (found,) = pod.containers
     assert (pod.name, pod.namespace, found.name) == ("pod", "ns", "main")
-    assert [(each.resource_name, list(each.device_ids)) for each in found.devices] == [("x/y", ["a"])]
+    assert [(device.resource_name, list(device.device_ids)) for device in found.devices] == [("x/y", ["a"])]
     (dynamic,) = found.dynamic_resources
     (device,) = dynamic.claim_resources
     assert (dynamic.claim_name, dynamic.claim_namespace) == ("claim", "ns")

@@ -12,7 +12,7 @@ import pytest
 
 from fakedev.base.errors import CannotWrite
 from fakedev.node.nvml import NvmlFolder
-from fakedev.nvml.library import SONAME, library_folder, portable_command
+from fakedev.nvml.library import AMD_COMMAND, COMMAND, SONAME, library_folder, portable_command
 from tests.support.application import application
 from tests.support.driver.nvml import boards
 
@@ -33,13 +33,14 @@ def test_files_and_mounts(tmp_path: Path, library: bytes) -> None:
     for _ in range(2):
         found = NvmlFolder("a", str(folder))
         assert (folder / SONAME).read_bytes() == library
-        assert sorted(each.name for each in folder.iterdir()) == sorted((SONAME, "nvidia-smi"))
+        assert sorted(each.name for each in folder.iterdir()) == sorted((SONAME, "nvidia-smi", "amd-smi"))
     assert found.provision.envs == {
         "FAKEDEV_NODE": "a", "NODE_NAME": "a", "FAKEDEV_NVML_FILE": "/run/fakedev-nvml/nvml.map",
     }  # fmt: skip
-    assert {each.container_path: each.host_path.removeprefix(str(tmp_path)) for each in found.provision.mounts} == {
+    assert {mount.container_path: mount.host_path.removeprefix(str(tmp_path)) for mount in found.provision.mounts} == {
         "/run/fakedev-nvml": "/nvml",
         "/bin/nvidia-smi": "/nvml/nvidia-smi",
+        "/bin/amd-smi": "/nvml/amd-smi",
         f"/usr/lib/{SONAME}": f"/nvml/{SONAME}",
         f"/usr/lib64/{SONAME}": f"/nvml/{SONAME}",
     }
@@ -58,7 +59,8 @@ def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CC", raising=False)
     found = NvmlFolder("a", str(tmp_path / "nvml"))
-    assert [each.container_path for each in found.provision.mounts] == ["/run/fakedev-nvml", "/bin/nvidia-smi"]
+    places = [mount.container_path for mount in found.provision.mounts]
+    assert places == ["/run/fakedev-nvml", "/bin/nvidia-smi", "/bin/amd-smi"]
     assert "containers get nvidia-smi, but not the NVML library: there is no C compiler" in caplog.text
 
 
@@ -73,7 +75,7 @@ def test_a_device_for_claims(tmp_path: Path, library: bytes) -> None:
     assert found.provision.cdi_device == f"{written['kind']}={device['name']}" == "fakedev/nvml=node"
     assert device["containerEdits"]["env"] == [f"{name}={value}" for name, value in found.provision.envs.items()]
     assert [(each["containerPath"], each["hostPath"]) for each in device["containerEdits"]["mounts"]] == [
-        tuple(each) for each in found.provision.mounts
+        tuple(mount) for mount in found.provision.mounts
     ]
     assert all("ro" in each["options"] for each in device["containerEdits"]["mounts"])
     found.remove()
@@ -87,19 +89,30 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, folder: str) -> None:
         NvmlFolder("a", str(tmp_path / folder))
 
 
-def test_the_command_in_a_container(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "words", "device", "identity", "shown"),
+    [
+        (COMMAND, ["-L"], "h100", "nvidia-gpu-exporter@1-nvml", "GPU-"),
+        (AMD_COMMAND, ["list"], "mi300x", "amd-device-metrics", "BDF: "),
+    ],
+)
+def test_the_command_in_a_container(
+    tmp_path: Path, name: str, words: list[str], device: str, identity: str, shown: str
+) -> None:
     """One file, which needs Python but nothing of fakedev; without Python it says so, and ends with 255."""
-    command = tmp_path / "nvidia-smi"
-    command.write_bytes(portable_command())
+    command = tmp_path / name
+    command.write_bytes(portable_command(name))
     command.chmod(0o755)
     programs = tmp_path / "bin"
     programs.mkdir()
-    words = {"PATH": str(programs), "FAKEDEV_NVML_FILE": str(tmp_path / "nvml.map"), "FAKEDEV_NODE": "dgx-0"}
-    with application(boards(tmp_path / "nvml.map")):
-        done = subprocess.run([command, "-L"], env=words, capture_output=True, text=True, check=False)
+    environ = {"PATH": str(programs), "FAKEDEV_NVML_FILE": str(tmp_path / "nvml.map"), "FAKEDEV_NODE": "dgx-0"}
+    text = boards(tmp_path / "nvml.map", identity).replace("device: h100", f"device: {device}")
+    assert device in text
+    with application(text):
+        done = subprocess.run([command, *words], env=environ, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (255, "")
         assert "needs Python 3.11 or newer in this container" in done.stderr
         (programs / "python3").symlink_to(os.path.realpath(sys.executable))
-        done = subprocess.run([command, "-L"], env=words, capture_output=True, text=True, cwd="/", check=True)
-    assert done.stdout.count("GPU-") == 8
-    assert portable_command() == command.read_bytes()
+        done = subprocess.run([command, *words], env=environ, capture_output=True, text=True, cwd="/", check=True)
+    assert done.stdout.count(shown) == 8
+    assert portable_command(name) == command.read_bytes()

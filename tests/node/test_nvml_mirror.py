@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fakedev.base.errors import FieldError
-from fakedev.kubernetes.node_view import slot_fields, slot_from
+from fakedev.kubernetes.nodes.node_view import slot_fields, slot_from
 from fakedev.node.nvml import NvmlMirror
 from fakedev.node.service_link import Unanswered
 from fakedev.nvml.image import SlotImage
@@ -87,6 +87,8 @@ def test_it_follows_the_service(node: Node) -> None:
 def test_an_error_code_is_an_event(node: Node) -> None:
     node.tick()
     node.app.connect().say("fault xid code=31 devices=dgx-0/2")
+    node.tick(3)
+    node.app.connect().say("fault reset devices=dgx-0/2")  # which clears the code, and is no event
     node.tick(3)
     content = node.path.read_bytes()
     head = HEAD.unpack(content)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakedev.kubernetes.node_view import Allocation
+from fakedev.kubernetes.nodes.node_view import Allocation
 from fakedev.node.kubelet import POD_RESOURCES
 from fakedev.node.pod_resources import allocations_of
 from tests.support.kube.node_service import GPU
@@ -42,11 +42,11 @@ def test_the_order_of_the_kubelet_does_not_matter() -> None:
     for entries in (["d", "b", "a", "b", "c"], ["a", "c", "b", "d", "d"]):
         answer = POD_RESOURCES.messages["ListPodResourcesResponse"]()
         container = answer.pod_resources.add(name="train", namespace="ns").containers.add(name="main")
-        for each in entries:
-            container.devices.add(resource_name="x/b" if each == "d" else "x/a", device_ids=[each])
+        for entry in entries:
+            container.devices.add(resource_name="x/b" if entry == "d" else "x/a", device_ids=[entry])
         dynamic = container.dynamic_resources.add(claim_name="claim", claim_namespace="ns")
-        for each in entries:
-            dynamic.claim_resources.add(driver_name="driver", pool_name="a", device_name=each)
+        for entry in entries:
+            dynamic.claim_resources.add(driver_name="driver", pool_name="a", device_name=entry)
         answers.append(list(allocations_of(answer, {"x/a", "x/b", "driver"})))
     assert answers[0] == answers[1]
     assert [each.ids for each in answers[0]] == [("a", "b", "c", "d"), ("a", "b", "c"), ("d",)]

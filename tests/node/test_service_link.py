@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fakedev.kubernetes.node_view import to_fields
+from fakedev.kubernetes.nodes.node_view import to_fields
 from fakedev.node.service_link import LinkDown, LinkNews, RefusedByService, ServiceLink, Unanswered, ViewChanged
 from fakedev.schema.peer_addresses import Address, ClientTls
 from tests.support.kube.node_service import VIEW
@@ -74,7 +74,7 @@ def test_requests_and_answers(service: Service) -> None:
         first = service.link.send("ping", {})
         second = service.link.send("prepare", {"namespace": "n", "claim": "c", "uid": "u"})
         requests = [json.loads(line_of(connection)) for _ in range(2)]
-        assert [each["op"] for each in requests] == ["ping", "prepare"]
+        assert [request["op"] for request in requests] == ["ping", "prepare"]
         refusal = {"id": requests[1]["id"], "ok": False, "error": {"code": "unknown-name", "message": "no claim"}}
         connection.sendall(json.dumps(refusal).encode() + b"\n")
         connection.sendall(b'{"id":%d,"ok":true,"x":1}\n' % requests[0]["id"])
@@ -111,7 +111,7 @@ def test_a_service_that_does_not_read(service: Service) -> None:
     with service.attached():
         large = {"allocations": ["x" * 60_000]}
         answers = [service.link.send("report", large) for _ in range(400)]
-        failed = [each for each in answers if each.done()]
+        failed = [answer for answer in answers if answer.done()]
         assert failed
         with pytest.raises(Unanswered, match=r"^the service does not read$"):
             failed[0].result(0)

@@ -136,7 +136,7 @@ def _compare(app: MemoryApplication, node: str, amdsmi: Amdsmi) -> None:
 def test_values_of_the_page(app: MemoryApplication, file: Path) -> None:
     """On whole boards and on partitions; also while faults change them."""
     boards = {node: Amdsmi(file, node) for node in ("mi-0", "cpx-0")}
-    assert {node: len(each.handles) for node, each in boards.items()} == {"mi-0": 2, "cpx-0": 8}
+    assert {node: len(board.handles) for node, board in boards.items()} == {"mi-0": 2, "cpx-0": 8}
     for line in ("power-cap devices=mi-0/0 watts=400", "ecc-double devices=mi-0/0", "fan devices=mi-0/0"):
         for node, amdsmi in boards.items():
             _compare(app, node, amdsmi)
@@ -152,12 +152,12 @@ def test_values_of_the_page(app: MemoryApplication, file: Path) -> None:
 def test_partitions(app: MemoryApplication, file: Path) -> None:
     """Each has its own function on PCI, its share, its processes; modes are those of the board."""
     amdsmi = Amdsmi(file, "cpx-0")
-    assert [each.value[-1] for each in amdsmi.handles] == list("01234567")
+    assert [handle.value[-1] for handle in amdsmi.handles] == list("01234567")
     assert amdsmi("get_gpu_asic_info", amdsmi.handles[3])["num_compute_units"] == 38
-    assert [len(amdsmi("get_gpu_process_list", each)) for each in amdsmi.handles] == [0, 0, 1, 0, 0, 0, 0, 0]
+    assert [len(amdsmi("get_gpu_process_list", handle)) for handle in amdsmi.handles] == [0, 0, 1, 0, 0, 0, 0, 0]
     assert amdsmi("get_gpu_compute_partition", amdsmi.handles[5]) == "CPX"
     assert amdsmi("get_gpu_memory_partition", amdsmi.handles[5]) == "NPS4"
-    assert len({amdsmi("get_gpu_device_uuid", each) for each in amdsmi.handles}) == 8
+    assert len({amdsmi("get_gpu_device_uuid", handle) for handle in amdsmi.handles}) == 8
 
 
 def test_other_boards(app: MemoryApplication, file: Path) -> None:
@@ -263,3 +263,87 @@ def test_the_folder(app: MemoryApplication, file: Path, tmp_path: Path, monkeypa
     assert done.stdout == "2 10 set()\n"
     listed = subprocess.run([folder / "amd-smi", "list"], env=environ, capture_output=True, text=True, check=True)
     assert listed.stdout.count("BDF") == 2
+
+
+#: The AFID of each error by AMD's table (ras-decode 0.7 of amd-smi), and the severity of its record.
+_AFIDS = (
+    ("ecc-single count=3", "24", "NONFATAL-CORRECTED"), ("ecc-double", "20", "FATAL"),
+    ("cache-errors", "29", "NONFATAL-CORRECTED"), ("cache-errors uncorrectable=1", "30", "FATAL"),
+)  # fmt: skip
+
+
+def test_ras(app: MemoryApplication, file: Path, tmp_path: Path) -> None:
+    """Records of errors by ``amd-smi ras``, in order of the boards, with their AFIDs; the page has the same number."""
+    mi = Amdsmi(file, "mi-0")
+    nothing = mi.command("ras", "--cper").splitlines()
+    assert [line.split(":")[0] for line in nothing] == ["WARNING", "timestamp            gpu_id  severity            "]
+    for words, _, _ in _AFIDS:
+        assert app.connect().say(f"fault {words} devices=mi-0/1")[0].startswith("ok")
+        app.tick()
+    assert app.connect().say("fault ecc-double devices=cpx-0/0")[0].startswith("ok")
+    app.tick()
+    folder = tmp_path / "records"
+    table = mi.command("ras", "--cper", "--folder", str(folder)).splitlines()
+    rows = [line.split() for line in table[1:]]
+    assert [(severity, afid) for *_, severity, _, afid in rows] == [(severity, afid) for _, afid, severity in _AFIDS]
+    assert {row[2] for row in rows} == {"1"}
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        f"{name}-{number}.{kind}"
+        for number, name in enumerate(("corrected", "fatal", "corrected", "fatal"), 1) for kind in ("cper", "json")
+    )  # fmt: skip
+    for *_, name, afid in rows:
+        assert mi.command("ras", "--afid", "--cper-file", str(folder / name)) == f"{afid}\n"
+    entry = json.loads((folder / "fatal-2.json").read_text())
+    assert (entry["notify_type"], entry["platform_id"]) == ("MCE", "0x1002:0x74A1")
+    assert f"{entry['timestamp']} " in table[2]
+    kept = mi.command("ras", "--cper", "--folder", str(folder), "--severity", "fatal", "--file-limit", "1").splitlines()
+    assert len(kept) == 3 and [path.name for path in folder.glob("*.cper")] == ["fatal-2.cper"]
+    shown = _page(app, "mi-0")["gpu_afid_errors"]
+    assert shown == {("1", "0"): 20}
+    entries, cursor, records, code = mi("get_gpu_cper_entries", mi.handles[1], 0b010)
+    assert [each["error_severity"] for each in entries.values()] == ["fatal", "fatal"] and code == 0
+    assert mi("get_afids_from_cper", records) == ([20, 30], 2)
+    assert mi("get_gpu_cper_entries", mi.handles[1], 0b111, 4096, cursor)[0] == {}
+    assert mi.code("get_afids_from_cper", b"CPER") == 43
+    partitions = Amdsmi(file, "cpx-0")
+    assert partitions.code("get_gpu_cper_entries", partitions.handles[1], 7) == 2
+    assert len(partitions.command("ras", "--cper").splitlines()) == 3
+    assert "primary partition" in partitions.command("ras", "--cper", "-g", "1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["ras"], -2, "--cper --afid is required"), (["ras", "--afid"], -1, "requires '--cper-file'"),
+        (["ras", "--afid", "--cper-file", "/no/where"], -4, "no such file"),
+        (["ras", "--cper", "--folder", "/dev/null/x"], -4, "cannot be written"),
+        (["ras", "--cper", "--severity", "bad"], -2, "bad"),
+    ],
+)  # fmt: skip
+def test_ras_refuses(app: MemoryApplication, file: Path, arguments: list[str], code: int, words: str) -> None:
+    """With the numbers of the real command, and the reason."""
+    errors = io.StringIO()
+    environ = {"FAKEDEV_NVML_FILE": str(file), "FAKEDEV_NODE": "mi-0"}
+    assert run(arguments, environ, io.StringIO(), errors) == code & 0xFF
+    assert words in errors.getvalue() and f"Error code: {code}" in errors.getvalue()
+
+
+def test_visible(app: MemoryApplication, file: Path) -> None:
+    """A container sees the boards and partitions that AMD_VISIBLE_DEVICES names, numbered anew."""
+    node = Amdsmi(file, "mi-0")
+    uuids = [node("get_gpu_device_uuid", handle) for handle in node.handles]
+    parts = Amdsmi(file, "cpx-0")
+    part = parts("get_gpu_device_uuid", parts.handles[5])
+    for name, visible, count in (
+        ("mi-0", "1", 1), ("mi-0", uuids[1], 1), ("mi-0", "all", 2), ("mi-0", "none", 0), ("mi-0", "7", 0),
+        ("cpx-0", f"{part}", 1), ("cpx-0", "0:5,0:6", 2), ("cpx-0", "0", 8),
+    ):  # fmt: skip
+        environ = {"FAKEDEV_NVML_FILE": str(file), "FAKEDEV_NODE": name, "AMD_VISIBLE_DEVICES": visible}
+        output = io.StringIO()
+        assert run(["list", "--json"], environ, output, output) == 0
+        rows = json.loads(output.getvalue())
+        assert [row["gpu"] for row in rows] == list(range(count)), (name, visible)
+        if visible in ("1", uuids[1]):
+            assert rows[0]["uuid"] == uuids[1]
+        if visible == part:
+            assert rows[0]["uuid"] == part

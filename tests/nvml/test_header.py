@@ -27,7 +27,7 @@ RESULTS = {"SUCCESS": "NVML_SUCCESS", "VERSION_MISMATCH": "NVML_ERROR_ARGUMENT_V
 @pytest.fixture(scope="module")
 def header() -> Path:
     try:
-        found = [Path(str(each.locate())) for each in files("nvidia-nvml-dev") or () if each.name == "nvml.h"]
+        found = [Path(str(file.locate())) for file in files("nvidia-nvml-dev") or () if file.name == "nvml.h"]
     except PackageNotFoundError:
         found = []
     if not found:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 import stat
 import time
 from pathlib import Path
@@ -11,7 +13,8 @@ import pytest
 from twisted.internet.task import Clock
 
 from fakedev.fleet.fleet import Fleet
-from fakedev.nvml.kernel_log import KernelLog, xids_of_tick
+from fakedev.nvml.board_errors import BoardErrors
+from fakedev.nvml.kernel_log import BoardXid, KernelLog, xids_of_tick
 from fakedev.nvml.kernel_log_file import MAX_AT_ONCE, KernelLogPart
 from fakedev.nvml.settings import KernelLogFile
 from fakedev.runtime.listening import CannotStart
@@ -51,6 +54,19 @@ def test_codes(code: int, text: str) -> None:
     assert told(fleet) == [_BUS.format(code, text)]
     advance(fleet, 1)
     assert told(fleet) == []
+
+
+def test_what_parsers_look_for() -> None:
+    """Each code is in the form that gpud, NVSentinel and the host engine of DCGM look for."""
+    fleet = make_fleet(boards_of("h100"))
+    log, node = KernelLog(fleet.spec.seed), fleet.roster.nodes[0]
+    for code in range(1, 180):
+        *_, text = (text for text in log.texts(BoardXid(node, 1, code, 1.0, 1.0, (), "")) if "Xid (" in text)
+        pattern = r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): ([0-9]+)(?:, pid=[^,]*)?(?:, name=[^,]*)?, (?!pid|name).+$"
+        match = re.match(pattern, text)
+        assert match
+        assert match[1] == "0000:43:00"
+        assert int(match[2]) == code
 
 
 def test_the_first_xid_introduces_its_board() -> None:
@@ -171,6 +187,33 @@ def test_a_pipe(tmp_path: Path) -> None:
     assert logged.part.problems() == {"kernel-log": ""}
 
 
+def test_the_journal(tmp_path: Path) -> None:
+    """Each message is an entry with the node; a journal that was started again gets those that follow."""
+    path = tmp_path / "socket"
+
+    def entry(journal: socket.socket) -> dict[str, str]:
+        return dict(line.split("=", 1) for line in journal.recv(8192).decode().splitlines())
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
+        journal.bind(str(path))
+        logged = Logged(path)
+        logged.strike(code=79, devices="dgx-0/2")
+        *_, last = (entry(journal) for _ in range(3))
+        assert "Xid" in last.pop("MESSAGE")
+        assert last == {
+            "PRIORITY": "3", "SYSLOG_FACILITY": "0", "SYSLOG_IDENTIFIER": "kernel", "FAKEDEV_NODE": "dgx-0",
+        }  # fmt: skip
+    logged.strike(code=43, devices="dgx-0/3")
+    assert "messages of the kernel log are lost" in logged.part.problems()["kernel-log"]
+    path.unlink()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
+        journal.bind(str(path))
+        logged.strike(code=45, devices="dgx-0/3")
+        assert entry(journal)["FAKEDEV_NODE"] == "dgx-0"
+        assert logged.part.problems() == {"kernel-log": ""}
+        logged.part.stopService()
+
+
 def test_a_path_that_cannot_be_used(tmp_path: Path) -> None:
     """The program does not start, and says which path and why."""
     with pytest.raises(CannotStart, match=r"the kernel log cannot be written: .*: it is a folder|cannot write"):
@@ -185,3 +228,96 @@ def test_settings() -> None:
     assert problems("kernel-log: {file: a, nodes: [a-1, b-0]}\n" + fleet) == [
         "f.yaml:1: kernel-log.nodes: no node 'b-0'; did you mean 'a-0'?"
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"code": 149, "reason": 4, "link": 8}, "NETIR_LINK_DOWN Fatal    XC0 i0 Link 08 (0x00410011 0x00000000"),
+        (
+            {"code": 149, "subcode": 19, "status": 1, "link": 3},
+            "NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00006013 0x00000001",
+        ),
+        ({"code": 145}, "RLW_SRC_TRACK   Nonfatal XC0 i0 Link 00 (0x00000007 0x00000004"),
+    ],
+)  # fmt: skip
+def test_errors_of_nvlink_5(values: dict[str, int], words: str) -> None:
+    """Subcode, severity, link and two words to decode by NVIDIA's catalog: reason from bit 20, subcode from bit 0."""
+    fleet = make_fleet(boards_of("b200"))
+    inject(fleet, kind="xid", devices="dgx-0/1", **values)
+    advance(fleet, 1)
+    (text,) = told(fleet)
+    assert text.startswith("NVRM: Xid (PCI:") and f"): {values['code']}, {words}" in text
+    assert text.endswith(" 0x00000000 0x00000000 0x00000000 0x00000000)")
+
+
+def test_boards_of_amd() -> None:
+    """Errors by block with their totals, a lost board and its return, each in its tick; of the chosen nodes only."""
+    fleet = make_fleet(boards_of("mi300x"))
+    errors, words = BoardErrors(fleet), KernelLog(fleet.spec.seed)
+    head = f"amdgpu {fleet.roster.facts(fleet.spec.seed, fleet.roster.nodes[0])[1]['pci_address']}: "
+
+    def told_now(*nodes: str) -> list[str]:
+        advance(fleet, 1)
+        return [text for error in errors.of_tick(fleet, nodes) for text in words.texts(error)]
+
+    for number, (count, total) in enumerate(((2, 2), (3, 5)), 1):
+        inject(fleet, kind="ecc-single", count=count, devices="dgx-0/1")
+        assert told_now() == [
+            f"{head}{{{number}}}socket: 1, die: 0, {count} new correctable hardware errors detected in umc block",
+            f"{head}{{{number}}}socket: 1, die: 0, {total} correctable hardware errors detected in total in umc block",
+        ]
+        assert told_now() == []
+    inject(fleet, kind="hang", devices="dgx-0/1", duration=1)
+    assert told_now() == [
+        f"{head}qcm fence wait loop timeout expired",
+        f"{head}The cp might be in an unrecoverable state due to an unsuccessful queues preemption",
+    ]
+    assert told_now() == []
+    inject(fleet, kind="lost", devices="dgx-0/1", duration=2)
+    assert told_now() == [f"{head}device lost from bus!"]
+    assert [text for _ in range(3) for text in told_now()] == [
+        f"{head}GPU reset begin!", f"{head}GPU reset(1) succeeded!",
+    ]  # fmt: skip
+    inject(fleet, kind="ecc-single", devices="dgx-0/1")
+    assert told_now("another") == []
+    assert xids_of_tick(fleet, ()) == []
+
+
+@pytest.mark.parametrize(
+    ("device", "kind", "lines"),
+    [
+        ("max-1550", "ecc-double", [
+            "xe {}: [drm] *ERROR* [Hardware Error]: TILE0 reported soc-internal uncorrectable-errors, bit[16] is set",
+            "xe {}: [drm] *ERROR* [Hardware Error]: HBM SS0: Channel0 SOC uncorrectable-errors detected",
+        ]),
+        ("max-1550", "ecc-single", [
+            "xe {}: [drm] [Hardware Error]: TILE0 reported soc-internal correctable-errors, bit[16] is set",
+        ]),
+        ("arc-pro-b60", "ecc-single", []),
+        ("arc-pro-b60", "hang", [
+            "xe {}: [drm] Tile0: GT0: Engine reset: engine_class=ccs, logical_mask: 0x1, guc_id=2, state=0x3",
+            "xe {}: [drm] *ERROR* Tile0: GT0: reset failed (-ETIMEDOUT)",
+            "xe {}: [drm] *ERROR* CRITICAL: Xe has declared device {} as wedged.",
+            "xe {}: [drm] device wedged, needs recovery",
+        ]),
+        ("arc-pro-b60", "lost", ["xe {}: Xe Pci error recovery: error detected state 3"]),
+        ("arc-pro-b60", "reset", ["xe {}: [drm] Tile0: GT0: reset done"]),
+        ("flex-170", "hang", [
+            "i915 {}: [drm] GPU HANG: ecode 12:1:85dffffb",
+            "i915 {}: [drm] *ERROR* GT0: GUC: Engine reset failed on 0:0 (rcs0) because 0x00000000",
+        ]),
+        ("flex-170", "reset", ["i915 {}: [drm] Resetting chip for GuC failed to reset engine mask=0x1"]),
+        ("gaudi-3", "lost", []),
+    ],
+)  # fmt: skip
+def test_boards_of_intel(device: str, kind: str, lines: list[str]) -> None:
+    """In the words of the driver that the board has, in the tick of the fault; boards of Habana have none."""
+    fleet = make_fleet(boards_of(device))
+    errors, words = BoardErrors(fleet), KernelLog(fleet.spec.seed)
+    address = fleet.roster.facts(fleet.spec.seed, fleet.roster.nodes[0])[1]["pci_address"]
+    inject(fleet, kind=kind, devices="dgx-0/1")
+    advance(fleet, 1)
+    told_now = [text for error in errors.of_tick(fleet, ()) for text in words.texts(error)]
+    assert told_now == [line.format(address, address) for line in lines]
+    assert xids_of_tick(fleet, ()) == []

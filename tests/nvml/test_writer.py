@@ -102,8 +102,8 @@ def test_more_processes_need_another_file(written: Written, tmp_path: Path) -> N
     assert written.head("process_capacity") == 128
     content, first = written.path.read_bytes(), written.slot() + written.head("processes_in_slot")
     processes = [PROCESS.unpack(content, first + number * PROCESS.size) for number in range(100)]
-    assert [each["board"] for each in processes] == [number // 25 for number in range(100)]
-    assert len({each["pid"] for each in processes}) == 100
+    assert [process["board"] for process in processes] == [number // 25 for number in range(100)]
+    assert len({process["pid"] for process in processes}) == 100
 
 
 def test_pids_of_clients(written: Written) -> None:
@@ -125,14 +125,14 @@ def test_events_in_a_ring(written: Written) -> None:
     assert written.head("event_sequence") == 299
     content, ring = written.path.read_bytes(), written.head("events")
     events = [EVENT.unpack(content, ring + place * EVENT.size) for place in range(written.head("event_capacity"))]
-    assert {each["sequence"] for each in events} == set(range(300 - 256, 300))
-    assert all(each["board"] == int(each["sequence"]) % 4 and each["xid"] == 31 for each in events)
+    assert {event["sequence"] for event in events} == set(range(300 - 256, 300))
+    assert all(event["board"] == int(event["sequence"]) % 4 and event["xid"] == 31 for event in events)
 
 
 def test_boards_of_other_vendors_are_left_out(tmp_path: Path) -> None:
     """Boards of NVIDIA and AMD are in the file, in order of their nodes, and no others."""
     vendors = ("Intel", "AMD", "NVIDIA")
-    written = Written(tmp_path, make_fleet(*(pool_of(each.lower(), facts={"vendor": each}) for each in vendors)))
+    written = Written(tmp_path, make_fleet(*(pool_of(vendor.lower(), facts={"vendor": vendor}) for vendor in vendors)))
     assert (written.head("node_count"), written.head("board_count")) == (3, 8)
     written.map.stopService()
 

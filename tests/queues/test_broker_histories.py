@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from fakedev.base.errors import Refused
 from fakedev.queues.broker import Broker
@@ -224,5 +225,6 @@ class AnyHistory(RuleBasedStateMachine):
         assert statistics.puts == ends + still_open
 
 
-TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=examples(150), stateful_step_count=50, deadline=None)
+@pytest.mark.hypothesis
+def test_any_history() -> None:
+    run_state_machine_as_test(AnyHistory, settings=settings(max_examples=examples(150), stateful_step_count=50))

@@ -94,7 +94,7 @@ class TestRestart:
             queue = DurableQueue(queue.write(), retries=2)
         assert queue.kept() == {job: (JobState.BURIED, 3)}
         again = DurableQueue(queue.write(), retries=2)
-        assert [each.reason for each in again.broker.jobs("sleep", 9)] == ["lost by 3 backends"]
+        assert [job.reason for job in again.broker.jobs("sleep", 9)] == ["lost by 3 backends"]
         assert [each.id for each in again.broker.kick("sleep", None, again.now)] == [job + 1]
         assert left_by(again.write()) == {job + 1: (JobState.WAITING, 0)}
 
@@ -175,7 +175,7 @@ def run(queue: DurableQueue, operations: list[str]) -> list[tuple[int, dict[int,
             for job in queue.broker.jobs("sleep", 1):
                 if job.client is not None:
                     queue.broker.cancel(client, job.id, queue.now)
-                    workers = [each for each in workers if each[1] != job.id]
+                    workers = [worker for worker in workers if worker[1] != job.id]
         elif operation == "take":
             worker = SomeWorker()
             taken = queue.take(worker)

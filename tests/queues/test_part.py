@@ -60,7 +60,7 @@ def test_two_addresses_of_a_port_are_one_port() -> None:
         clients = [port for port in app.reactor.ports if port.getHost().port in (9996, 9997)]
         assert clients[0].factory.port is clients[1].factory.port
         assert app.client().say("put sleep") == ["ok 1"]
-        assert app.client().lines() == ["error busy 1 connections are open and at work, no more are accepted"]
+        assert app.client().lines() == ["error busy 1 connections are open and busy, so this one is refused"]
 
 
 class Stopping:

@@ -9,16 +9,8 @@ import pytest
 from fakedev.lines.grammar import ProtocolError
 from fakedev.lines.json_lines import parse_json_line
 from fakedev.queues.bare import BareReader, BareWork, parse_bare_work
-from fakedev.queues.verbs import (
-    QUEUE_BACKEND_GRAMMAR,
-    BackendMessage,
-    Done,
-    Job,
-    Refusal,
-    Withdrawn,
-    encode_request,
-    parse_backend_message,
-)
+from fakedev.queues.messages import BackendMessage, Done, Job, Refusal, Withdrawn, encode_request, parse_backend_message
+from fakedev.queues.verbs import QUEUE_BACKEND_GRAMMAR
 
 #: Captured from the original frontend.
 GIVEN = b'{\n\t"Error": "",\n\t"Args": [\n\t\t"0.1"\n\t],\n\t"Limit": 2.5,\n\t"Empty": false\n}'

@@ -39,7 +39,7 @@ def replayed(plan: Plan, tick_seconds: float) -> Measured:
 
 def missed(comparisons: list[Comparison]) -> list[str]:
     """What is not within its bound."""
-    return [each.what for each in comparisons if each.is_met is False]
+    return [comparison.what for comparison in comparisons if comparison.is_met is False]
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_a_replay_that_does_not_show_the_trace_misses_its_bounds() -> None:
     """A job less, a late end, and other values are found by the comparisons that are for them."""
     plan = plan_of(trace(), "best-fit", Usage(60))
     good = replayed(plan, 1.0)
-    lacks = replace(good, jobs={name: each for name, each in good.jobs.items() if name != "b"})
+    lacks = replace(good, jobs={name: job for name, job in good.jobs.items() if name != "b"})
     assert missed(compare(plan, lacks, _SPAN)) == ["jobs", "GPU hours", "GPU hours on A100"]
     late = replace(good, jobs=good.jobs | {"b": replace(good.jobs["b"], end_seconds=310.0)})
     assert "end of each job" in missed(compare(plan, late, _SPAN))

@@ -99,8 +99,8 @@ class Errors:
 
     def __call__(self, event: dict[str, object]) -> None:
         """Note an entry."""
-        if "descriptors" in str(event.get("trouble")):
-            self.texts.append(str(event["trouble"]))
+        if "descriptors" in str(event.get("problem")):
+            self.texts.append(str(event["problem"]))
 
 
 @pytest.fixture()
@@ -136,13 +136,13 @@ def test_too_few_descriptors(errors: Errors) -> None:
         reactor.turn()
     assert (port.accepts, shortage.postponed) == (7, 21)
     assert errors.texts == ["no file descriptors are left for connections: new ones wait"]
-    assert shortage.trouble(reactor.seconds()) == errors.texts[0]
+    assert shortage.problem(reactor.seconds()) == errors.texts[0]
     port.free += 10
     reactor.advance(RETRY_SECONDS)
     reactor.turn()
     assert port.accepts == 17
     reactor.advance(OVER_SECONDS + 1)
-    assert shortage.trouble(reactor.seconds()) is None
+    assert shortage.problem(reactor.seconds()) is None
     reactor.turn()
     assert len(errors.texts) == 2
 

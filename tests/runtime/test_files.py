@@ -97,7 +97,7 @@ def test_too_many_lines_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lo
     assert "too many lines have waited" in file.problem
     assert path.read_bytes() == b""
     assert [formatEvent(event).partition(":")[0] for event in log_events] == [
-        "the record waits", f"the record {path} lacks its last lines", "the record ends, too many lines have waited",
+        "the record waits", f"the record {path} misses its last lines", "the record ends, too many lines have waited",
     ]  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def test_lines_that_wait_at_the_end(tmp_path: Path, log_events: list[LogEvent]) 
         with file_size_limit(limit):
             file.close()
         assert path.read_bytes() == content
-        assert ("lacks its last lines: 1 writes" in formatEvent(log_events[-1])) == (not content)
+        assert ("misses its last lines: 1 writes" in formatEvent(log_events[-1])) == (not content)
 
 
 def test_a_head_that_has_no_room(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_keys() -> None:
     assert found.queues is not None and found.kubernetes is not None
     queues, nodes = found.queues, found.kubernetes.listen
     entries = (*found.workloads.listen, *queues.clients, *queues.backends, *nodes)
-    assert [each.tls and each.tls.read(PEMS.__getitem__) for each in entries] == [
+    assert [entry.tls and entry.tls.read(PEMS.__getitem__) for entry in entries] == [
         WebConfig(TlsServer("CERT", "KEY", least_version="TLS13"), files=("/etc/w/cert.pem",)),
         None,
         WebConfig(TlsServer("CERT", "KEY"), files=("/etc/w/key.pem",)),

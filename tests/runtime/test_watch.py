@@ -115,7 +115,7 @@ def test_a_mounted_configmap(tmp_path: Path) -> None:
     os.replace(tmp_path / "..new", tmp_path / "..data")
     assert followed.happens() == 1
     assert str(tmp_path / "v2") in followed.watchers[-1].folders
-    assert [each.lost for each in followed.watchers][-2:] == [True, False]
+    assert [watcher.lost for watcher in followed.watchers][-2:] == [True, False]
 
 
 def test_folders_that_cannot_be_watched(main: Path) -> None:

@@ -49,7 +49,7 @@ def test_scrapes(tmp_path: Path) -> None:
 def test_truth(tmp_path: Path) -> None:
     """Causes have their entries, devices and times to the second; effects their causes."""
     truth = finished(loaded(tmp_path, STORM)).truth
-    causes = [(each.name, each.kind, each.devices, each.begin_seconds, each.end_seconds) for each in truth.causes]
+    causes = [(cause.name, cause.kind, cause.devices, cause.begin_seconds, cause.end_seconds) for cause in truth.causes]
     assert causes == [
         ("hot", "fan", ("dgx-0/1",), 60.0, 240.0),
         ("gone", "lost", ("dgx-0/2",), 120.0, 210.0),
@@ -58,16 +58,16 @@ def test_truth(tmp_path: Path) -> None:
         ("", "hang", ("dgx-0/0",), 420.0, 480.0),
     ]
     ids = {cause.name: cause.fault_id for cause in truth.causes}
-    lost = [each for each in truth.effects if each.kind == "lost"]
+    lost = [effect for effect in truth.effects if effect.kind == "lost"]
     (gone,) = [each for each in lost if "dgx-0/2" in each.devices]
     assert (gone.devices, gone.begin_seconds, gone.end_seconds) == (("dgx-0/2",), 120.0, 210.0)
     assert gone.causes == (ids["gone"],)
     down = [each for each in lost if each is not gone]
     assert {(each.begin_seconds, each.end_seconds) for each in down} == {(130.0, 170.0)}
     assert sorted(device for each in down for device in each.devices) == ["dgx-0/0", "dgx-0/1", "dgx-0/3"]
-    (hung,) = [each for each in truth.effects if each.kind == "hung"]
+    (hung,) = [effect for effect in truth.effects if effect.kind == "hung"]
     assert (hung.begin_seconds, hung.end_seconds) == (420.0, 480.0)
-    (error,) = [each for each in truth.effects if each.kind == "xid" and each.code == 48]
+    (error,) = [effect for effect in truth.effects if effect.kind == "xid" and effect.code == 48]
     assert (error.devices, error.begin_seconds, error.causes) == (("dgx-0/3",), 240.0, (ids["error"],))
     lines = list(truth.lines())
     assert [line["from"] for line in lines] == sorted(line["from"] for line in lines)
@@ -86,10 +86,10 @@ def test_effects_match_the_boards(tmp_path: Path) -> None:
     for name, found in shown.items():
         told = {
             (tick, device)
-            for each in run.truth.effects
-            if each.kind == name
-            for device in each.devices
-            for tick in range(round(each.begin_seconds) + 1, round(each.end_seconds or 599) + 1)
+            for effect in run.truth.effects
+            if effect.kind == name
+            for device in effect.devices
+            for tick in range(round(effect.begin_seconds) + 1, round(effect.end_seconds or 599) + 1)
         }
         assert found == told, name
         assert found or name == "throttled_thermal"
@@ -162,8 +162,8 @@ def test_what_is_refused_is_told(tmp_path: Path) -> None:
         on_played=told.append,
     )
     assert [bool(each.problem) for each in told] == [False, False, False]
-    assert [each.kind for each in run.truth.causes] == ["lost", "fan"]
-    ended = [each for each in run.truth.effects if each.kind == "ended"]
+    assert [cause.kind for cause in run.truth.causes] == ["lost", "fan"]
+    ended = [effect for effect in run.truth.effects if effect.kind == "ended"]
     assert [(each.name, each.devices) for each in ended] == [("late", ("dgx-0/0",))]
 
 
@@ -182,7 +182,7 @@ def test_work_that_crosses_a_limit(tmp_path: Path) -> None:
 """,
         )
     )
-    ended = [each for each in run.truth.effects if each.name]
+    ended = [effect for effect in run.truth.effects if effect.name]
     assert [(each.kind, each.name, each.code, len(each.causes)) for each in ended] == [
         ("ended", "killed", 1, 1), ("over_limit", "leak", 1, 0),
     ]  # fmt: skip
@@ -200,10 +200,10 @@ def test_a_reload_in_virtual_time(tmp_path: Path) -> None:
     (tmp_path / "wider.yaml").write_text("".join(line[2:] for line in wider.splitlines(keepends=True)))
     entries = "  - {at: 5m, reload: wider.yaml}\n  - {at: 6m, fault: {kind: lost, node: dgx-1}}\n"
     run = started(loaded(tmp_path, entries))
-    counts = {round(each.seconds): len(each.scrapes) for each in run.instants() if each is not None}
+    counts = {round(instant.seconds): len(instant.scrapes) for instant in run.instants() if instant is not None}
     assert [seconds for seconds, count in counts.items() if count == 2] == list(range(315, 600, 15))
-    assert [each.node for each in run.targets] == ["dgx-0", "dgx-1"]
-    assert [each.devices[0] for each in run.truth.causes] == ["dgx-1/0"]
+    assert [target.node for target in run.targets] == ["dgx-0", "dgx-1"]
+    assert [cause.devices[0] for cause in run.truth.causes] == ["dgx-1/0"]
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ rules:
     assert (scenario.name, scenario.span_seconds, scenario.seed) == ("scenario", 86400.0, 9)
     assert scenario.scraping == Scraping(30.0, 5.0, 60.0, "gpus", "{node}:9400", {"cluster": "c"})
     assert scenario.entries[0].when.at == Span(3600.0, 7200.0)
-    assert [each.entry.kind for each in scenario.occurrences] == ["fault", "clear", "fault", "clear"]
+    assert [occurrence.entry.kind for occurrence in scenario.occurrences] == ["fault", "clear", "fault", "clear"]
     rules, other = scenario.rules
     assert rules.file == str(tmp_path / "gpu.rules.yml")
     assert rules.expects == {
@@ -93,7 +93,7 @@ def test_reloads_have_configurations_of_their_own(tmp_path: Path) -> None:
   - {at: 2m, reload: {config: scenario.yaml}}
 """,
     )
-    assert [each.action for each in found.scenario.entries] == [
+    assert [entry.action for entry in found.scenario.entries] == [
         Reconfigure(1, "scenario.yaml fleet.pools.0.inlet=40"), Reconfigure(2, "scenario.yaml"),
     ]  # fmt: skip
     warm, again = (each.configuration.fleet.pools[0].inlet_celsius for each in found.configurations[1:])
@@ -187,7 +187,7 @@ def test_devices_that_are_drawn(tmp_path: Path) -> None:
   - {at: 3m, fault: {kind: fan, devices: [dgx-0/any, dgx-0/any], duration: 1s}}
 """,
     ).scenario
-    one, node, two = (each.action for each in found.occurrences)
+    one, node, two = (occurrence.action for occurrence in found.occurrences)
     assert isinstance(one, Inject)
     assert isinstance(node, Inject)
     assert isinstance(two, Inject)

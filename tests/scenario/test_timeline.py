@@ -119,8 +119,8 @@ def test_words_and_kinds(tmp_path: Path) -> None:
     ]
     assert isinstance(scenario.entries[0].action, Run)
     assert scenario.entries[5].action == Speed(60.0)
-    ends = [each for each in scenario.occurrences if each.is_end]
-    assert [(each.seconds, each.entry.name) for each in ends] == [(300.0, "llm")]
+    ends = [occurrence for occurrence in scenario.occurrences if occurrence.is_end]
+    assert [(end.seconds, end.entry.name) for end in ends] == [(300.0, "llm")]
 
 
 def test_planned_ends(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_planned_ends(tmp_path: Path) -> None:
   - {at: 105s, fault: {kind: hang, devices: dgx-0/3}}
 """,
     ).scenario.occurrences
-    ends = {each.seconds: end for each, end in zip(occurrences, planned_ends(occurrences), strict=True)}
+    ends = {occurrence.seconds: end for occurrence, end in zip(occurrences, planned_ends(occurrences), strict=True)}
     assert ends == {
         1: 301, 2: 95, 3: None, 4: 69, 5: 90, 6: 100, 7: 7, 8: 8, 9: 100, 10: 100, 90: None, 95: None, 100: None,
         105: None, 301: None,

@@ -109,7 +109,7 @@ def test_json_is_accepted_only_if_the_standard_library_does(text: str) -> None:
         ("[01]", "f.json:1: 01 is not JSON: a text goes in quotes, a number is written as 1.5e3"),
         ("[\n1e999]", "f.json:2: 1e999 is too large for a number"),
         ('["a\n"]', "f.json:1: has a text in quotes that does not end on its line"),
-        ('["\\x"]', "f.json:1: has an escape in a text that JSON does not know"),
+        ('["\\x"]', "f.json:1: has an escape in a text that JSON does not have"),
         ('["\\ud83d"]', "f.json:1: has half a surrogate pair in a text"),
         ('["a\\u0000"]', "f.json:1: has a NUL character or half a surrogate pair in a text"),
         ("1\n2", "f.json:2: has something after the end of its JSON value"),

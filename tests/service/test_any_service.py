@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fakedev.fleet.spec.fault_kinds import KINDS, OF_WHOLE_NODES
+from fakedev.fleet.spec.fault_kinds import KINDS, NODE_SCOPES
 from fakedev.web.paths import METRICS, STREAM, WEB_PATHS
 from tests.support.application import LineClient, MemoryApplication, application
 from tests.support.examples import examples
@@ -35,7 +35,7 @@ OPTIONS: Final = (
     "limit=memory:10GiB", "seconds-of=work", "intensity=45:5", "kind=memory", "ttl=3", "repeat=0", "label=rack:7",
 )  # fmt: skip
 #: Those of whole nodes cut or delay the page, which is their purpose.
-FAULTS: Final = tuple(name for name, kind in KINDS.items() if kind.scope not in OF_WHOLE_NODES)
+FAULTS: Final = tuple(name for name, kind in KINDS.items() if kind.scope not in NODE_SCOPES)
 #: What those take that cannot go without.
 TAKEN: Final = {"xid": " code=79", "power-cap": " watts=300", "clock-lock": " megahertz=900"}
 #: What a device is called, by its pool and node; some of these are not there.
@@ -62,7 +62,7 @@ def configurations(draw: st.DrawFn) -> str:
     if draw(st.booleans()):
         lines.append(f"  base: [{{name: base, devices: all, profile: '{draw(st.sampled_from(PROFILES))}'}}]")
     if draw(st.booleans()):
-        kind = draw(st.sampled_from([each for each in FAULTS if not KINDS[each].needs]))
+        kind = draw(st.sampled_from([fault for fault in FAULTS if not KINDS[fault].needs]))
         lines.append(f"faults: [{{kind: {kind}, devices: all, start: 2s, duration: 4s}}]")
     return "\n".join(lines)
 

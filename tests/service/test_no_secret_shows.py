@@ -64,7 +64,7 @@ def test_answers_and_logs(log_events: list[LogEvent]) -> None:
     """Of every path, with the token and without; also with a wrong one."""
     ports = f"{SECTIONS['web']}\n{SECTIONS['workloads']}"
     with application(f"version: 1\n{POOLS}\nlog: {{level: debug}}\n{ports}\n") as app:
-        for path in {each.template: each for each in WEB_PATHS if each is not STREAM}.values():
+        for path in {web_path.template: web_path for web_path in WEB_PATHS if web_path is not STREAM}.values():
             names = {part: "a" for part in path.template.split("/") if part.isupper()}
             for token in ("", MARK, f"{MARK}x"):
                 head = f"Host: localhost\r\nAuthorization: Bearer {token}\r\n" if token else "Host: localhost\r\n"

@@ -230,4 +230,5 @@ def taken(port: int, *_: object, **__: object) -> MemoryPort:
 def test_what_a_part_has_without_more() -> None:
     part = Part("some")
     assert verifyObject(IPart, part)
-    assert (part.listeners(), part.metrics(), part.problems(), part.trouble(), part.drain()) == ([], {}, {}, None, None)
+    assert (part.listeners(), part.metrics(), part.problems()) == ([], {}, {})
+    assert (part.unready_reason(), part.drain()) == (None, None)

@@ -58,7 +58,7 @@ def test_nodes_come_and_go() -> None:
 
 def _value(app: MemoryApplication, path: str, label: str) -> float:
     lines = app.get(path).body.decode().splitlines()
-    (line,) = [each for each in lines if each.startswith("DCGM_FI_DEV_TOTAL_ENERGY") and label in each]
+    (line,) = [line for line in lines if line.startswith("DCGM_FI_DEV_TOTAL_ENERGY") and label in line]
     return float(line.rsplit(" ", 1)[1])
 
 
@@ -141,7 +141,7 @@ def test_the_document_names_what_needs_a_restart() -> None:
     """Every key, in the section of that name."""
     section = (ROOT / "doc" / "service.md").read_text().split("### What needs a restart")[1].split("\n### ")[0]
     kinds = (Configuration, FleetSpec, Queues, BrokerSpec)
-    keys = {each.metadata["restart"] for kind in kinds for each in fields(kind) if "restart" in each.metadata}
+    keys = {field.metadata["restart"] for kind in kinds for field in fields(kind) if "restart" in field.metadata}
     assert {"fleet.seed", "log", "queues.window", "queues.drain"} < keys
     assert keys - {"kubernetes"} < set(re.findall("`([^`]+)`", section))
 
@@ -314,10 +314,10 @@ def test_many_reloads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         threads.run()
         app.tick()
         assert [answer.status for answer in came(first)] == [200]
-        assert [came(each) for each in others] == [[]] * 40
+        assert [came(other) for other in others] == [[]] * 40
         threads.run()
         app.tick()
-        (answer,) = {came(each)[0].body for each in others}
+        (answer,) = {came(other)[0].body for other in others}
         assert json.loads(answer)["fleet"] == "6 devices on 3 nodes"
         assert (threads.asked, threads.work) == (2, [])
         assert own(app)['fakedev_config_reloads_total{result="good"}'] == "2.0"

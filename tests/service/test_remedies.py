@@ -53,7 +53,7 @@ def of_an_exporter(text: str) -> Iterator[str]:
     files = Files()
     configuration = load(None, files, text=text)
     head = record_head(configuration, files)
-    return remedies(make_exporter(configuration, head, Busy(), remedies=Remedies(exporter.OPTION_OF)))
+    return remedies(make_exporter(configuration, head, Busy(), remedies=Remedies(exporter.OPTION_BY_KEY)))
 
 
 def of_a_frontend() -> Iterator[str]:

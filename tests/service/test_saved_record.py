@@ -254,5 +254,5 @@ def test_the_numbers_of_events(tmp_path: Path) -> None:
             do(run, app, "connect")
             run.tick(app, 2)
     _, events = read_record(run.record.read_bytes())
-    assert [each.sequence for each in events] == [*range(1, len(events) + 1)]
+    assert [event.sequence for event in events] == [*range(1, len(events) + 1)]
     assert len(generations(str(tmp_path / "state"))) == 1

@@ -11,9 +11,9 @@ from fakedev.api.tree import follow_topology
 from fakedev.commands.main import main
 from fakedev.config.load import load
 from fakedev.fleet.fleet import Fleet
-from fakedev.kubernetes.operator_port import OperatorTopology
+from fakedev.kubernetes.runai.operator_port import OperatorTopology
 from fakedev.schema.files import Files
-from tests.kubernetes.test_operator_files import DESIGN, NEW, POOLS
+from tests.kubernetes.runai.test_operator_files import DESIGN, NEW, POOLS
 from tests.support.application import MemoryApplication, application, parsed
 from tests.support.wire.http_wire import Answer, answers
 

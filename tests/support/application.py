@@ -7,6 +7,8 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from twisted.internet.address import IPv4Address, UNIXAddress
@@ -254,6 +256,16 @@ class LineClient:
         return not self.transport.connected
 
 
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="fakedev-runtime-")
+
+
+def _environment() -> dict[str, str]:
+    """With a folder for default sockets that no service of this user has."""
+    return {"RUNTIME_DIRECTORY": _folder().name}
+
+
 class MemoryApplication:
     """An application that runs in memory."""
 
@@ -264,8 +276,8 @@ class MemoryApplication:
         """
         :param scenario: the file of a scenario, whose configuration is used in place of the text.
         """
-        files = files or Files(environ={})
-        loaded = load_scenario(scenario, {}) if scenario else None
+        files = files or Files(environ=_environment())
+        loaded = load_scenario(scenario, _environment()) if scenario else None
         if loaded is not None:
             self.configuration, files, _, _ = loaded.configurations[0]
         else:
@@ -288,7 +300,7 @@ class MemoryApplication:
         self.service.startService()
 
     def _read_again(self) -> tuple[Configuration, RecordHead]:
-        files = Files(environ={})
+        files = Files(environ=_environment())
         configuration = load(None, files, text=self.text)
         return configuration, record_head(configuration, files, text=self.text)
 

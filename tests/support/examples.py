@@ -1,4 +1,4 @@
-"""How many examples the property tests try: all of them, an eighth before a push, a tenth in the loop of every save.
+"""How many examples the property tests try: all of them in make test-long, else a sixteenth, which is always the same.
 
 That is for what counts its examples here: hypothesis, and the tests marked ``deep``.
 """
@@ -11,7 +11,7 @@ from typing import Final
 from hypothesis import HealthCheck, settings
 
 #: The share of the examples that each profile tries, as one of so many.
-_ONE_OF: Final = {"fast": 10, "usual": 8, "full": 1}
+_ONE_OF: Final = {"fast": 16, "full": 1}
 #: One of these.
 PROFILE: Final = os.environ.get("FAKEDEV_HYPOTHESIS_PROFILE", "full")
 #: What Hypothesis itself tries where a test names no number.

@@ -236,7 +236,7 @@ class TestCounting:
                 self.answer(self.queue(3, 0))
             self.reactor.advance(0.5)
         reason = failure_result_of(self.waiting, CannotScale).value
-        assert str(reason) == "after 60 s the frontend knows of 3 backends, not 2"
+        assert str(reason) == "after 60 s the frontend has 3 backends, not 2"
 
     def test_one_that_could_not_stay(self) -> None:
         """The test does not wait for a backend that has ended."""
@@ -249,9 +249,9 @@ class TestCounting:
         """Silence, another program, an unknown queue."""
         for line, reason in (
             ("", "closed the connection"),
-            ("HTTP/1.1 400 Bad Request\n", "does not tell how many"),
-            ('{"ok":false,"error":{"code":"unknown-name"}}\n', "does not tell of the queue sleep"),
-            ('{"ok":true,"queues":[]}\n', "does not tell how many"),
+            ("HTTP/1.1 400 Bad Request\n", "does not report the number of backends"),
+            ('{"ok":false,"error":{"code":"unknown-name"}}\n', "does not report the queue sleep"),
+            ('{"ok":true,"queues":[]}\n', "does not report the number of backends"),
         ):
             self.begin()
             self.answer(line)

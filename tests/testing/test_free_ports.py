@@ -32,7 +32,7 @@ def test_all_addresses_are_free_ports(tmp_path: Path) -> None:
     assert (moved.web[-1].serve, moved.web[-1].token) == ("all", None)
     assert moved.queues is not None
     others = (*moved.workloads.listen, *moved.queues.clients, *moved.queues.backends)
-    assert {(each.listen.host, each.listen.port) for each in others} == {("127.0.0.1", 0)}
+    assert {(other.listen.host, other.listen.port) for other in others} == {("127.0.0.1", 0)}
     assert moved.journal is None
     assert moved.nvml is not None
     assert moved.nvml.file == str(tmp_path / "nvml.map")

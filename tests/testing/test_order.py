@@ -82,7 +82,7 @@ def test_a_trace(tmp_path: Path) -> None:
     order = with_scenario(Order.of({"replay": ["jobs", TRACE, "--usage", "60:0"]}, [Path("/")]), tmp_path)
     sim = Simulation(order, tmp_path)
     sim.advance("5m")
-    assert {"train", "chat", "notebook-1", "notebook-2", "batch"} == {each["name"] for each in sim.workloads()}
+    assert {"train", "chat", "notebook-1", "notebook-2", "batch"} == {workload["name"] for workload in sim.workloads()}
     assert sim.device("n0/0")["quantities"]["usage_ratio"] > 0
     assert f"fakedev replay jobs {TRACE} --usage 60:0" in str(order)
 

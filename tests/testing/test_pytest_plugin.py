@@ -206,7 +206,7 @@ def test_the_examples_of_the_document(pytester: pytest.Pytester) -> None:
     """Each runs as it is written; that of the client with the address of a fleet."""
     text = (ROOT / "doc" / "testing.md").read_text(encoding="utf-8")
     examples = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    tests = [each for each in examples if "def test_" in each]
+    tests = [example for example in examples if "def test_" in example]
     client = [each.replace('"http://127.0.0.1:9400"', "fakedev_fleet.url") for each in examples if each not in tests]
     tests += [f"def test_client(fakedev_fleet):\n{indent(each, '    ')}" for each in client]
     for number, test in enumerate(tests):

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from fakedev.runtime.tls_settings import WebConfig
-from fakedev.web.guard import AccessGuard, Admission, has_hash
+from fakedev.web.guard import AccessGuard, Authentication, has_hash
 from tests.support.logged_errors import LoggedErrors
 from tests.support.wire.http_channels import GET, POST, site
 from tests.support.wire.http_wire import Peer
@@ -60,7 +60,7 @@ class TestPasswords:
         config = WebConfig(users={"alice": SECRET})
         guard = AccessGuard(token="long-token", has_passwords=True)
         self.site.guard = guard
-        self.site.admission = Admission(config, guard, self.clock.seconds, self.checks)
+        self.site.authentication = Authentication(config, guard, self.clock.seconds, self.checks)
 
     def teardown_method(self) -> None:
         while self.checks.waiting:
@@ -214,7 +214,8 @@ class TestPasswords:
 
     def test_good_credentials_are_bounded(self) -> None:
         users = {f"user-{number}": SECRET for number in range(101)}
-        self.site.admission = Admission(WebConfig(users=users), self.site.guard, self.clock.seconds, self.checks)
+        config = WebConfig(users=users)
+        self.site.authentication = Authentication(config, self.site.guard, self.clock.seconds, self.checks)
         for number in (*range(101), 100, 0):
             Peer(self.site).send(asking(basic(b"user-%d:secret" % number)))
             for check in self.checks.waiting:
@@ -225,7 +226,8 @@ class TestPasswords:
     def test_an_unknown_name_costs_as_much_as_a_user(self) -> None:
         """The hash that it is checked against has the cost of some user's, always the same for a name."""
         users = {name: SECRET.replace("$04$", f"${cost}$") for name, cost in (("a", "05"), ("b", "11"))}
-        self.site.admission = Admission(WebConfig(users=users), self.site.guard, self.clock.seconds, self.checks)
+        config = WebConfig(users=users)
+        self.site.authentication = Authentication(config, self.site.guard, self.clock.seconds, self.checks)
         for _ in range(2):
             for number in range(8):
                 Peer(self.site).send(asking(basic(b"nobody-%d:x" % number)))

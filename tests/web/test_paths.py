@@ -15,13 +15,13 @@ from fakedev.web.site import Site
 from tests.support.application import MemoryApplication, application
 from tests.support.scenarios import written
 
-#: A fleet with links and instances, queues and a tester: every path can be served.
+#: A fleet with links and instances in a rack, queues and a tester: every path can be served.
 EVERYTHING = """
 version: 1
 fleet:
   seed: 7
   pools:
-    - {name: p, nodes: [a], device: h100, devices-per-node: 2, identity: dcgm, mig: [1g.10gb]}
+    - {name: p, nodes: [a], device: h100, devices-per-node: 2, identity: dcgm, mig: [1g.10gb], racks: air}
 web: ["127.0.0.1:9400", {listen: "127.0.0.1:9401", serve: metrics}]
 workloads: {listen: [], base: [{name: base, devices: all, profile: "40:20:0"}]}
 queues: {names: [q]}
@@ -35,7 +35,7 @@ web: ["127.0.0.1:9400", {listen: "127.0.0.1:9401", serve: metrics}]
 workloads: {listen: []}
 """
 TOPOLOGY = "nodes: {a: {gpuProduct: Tesla-T4, gpuCount: 1}}"
-NAMES = {"NODE": "a", "INDEX": 0, "PART": 0, "NUMBER": 0, "NAME": "q", "PLAN": "plan", "ID": "base"}
+NAMES = {"NODE": "a", "RACK": "p-rack-0", "INDEX": 0, "PART": 0, "NUMBER": 0, "NAME": "q", "PLAN": "plan", "ID": "base"}
 
 
 @pytest.fixture(scope="module")

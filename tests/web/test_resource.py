@@ -68,6 +68,25 @@ def test_head(body: Body) -> None:
     assert not peer.closed
 
 
+def test_an_empty_page_has_a_type() -> None:
+    """Prometheus refuses a page without Content-Type; an empty answer of another status needs none."""
+    site = make_site(empty=page(Response(200)), gone=page(Response(204)))
+    found = asked(site, "GET", "/empty").headers
+    assert (found["content-type"], found["vary"]) == ("text/plain; charset=utf-8", "Accept-Encoding")
+    assert "content-type" not in asked(site, "GET", "/gone").headers
+
+
+def test_the_date_is_that_of_the_answer() -> None:
+    clock = Clock()
+    site = make_site(clock, page=page(Response(200, b"x")))
+    peer = Peer(site)
+    dates = []
+    for seconds in (0.5, 0.4, 0.2):
+        clock.advance(seconds)
+        dates.append(peer.ask(text("GET", "/page")).headers["date"])
+    assert dates == [*["Thu, 01 Jan 1970 00:00:00 GMT"] * 2, "Thu, 01 Jan 1970 00:00:01 GMT"]
+
+
 def test_head_may_be_forbidden() -> None:
     """Where an original refused HEAD it can be refused here."""
     shown = page(Response())

@@ -137,10 +137,10 @@ def test_a_new_certificate() -> None:
 @pytest.mark.parametrize(
     ("server", "problem"),
     [
-        (TlsServer("x", KEY), "the certificate is none in PEM"),
-        (TlsServer(CERTIFICATE, "x"), "the key is none in PEM"),
-        (TlsServer(CERTIFICATE, AUTHORITY.sign("other")[1]), "or is not that of the certificate"),
-        (TlsServer(CERTIFICATE, KEY, "x", ClientAuth.REQUIRE_AND_VERIFY), "client_ca is none in PEM"),
+        (TlsServer("x", KEY), "the certificate is not in PEM"),
+        (TlsServer(CERTIFICATE, "x"), "the key is not in PEM"),
+        (TlsServer(CERTIFICATE, AUTHORITY.sign("other")[1]), "or does not belong to the certificate"),
+        (TlsServer(CERTIFICATE, KEY, "x", ClientAuth.REQUIRE_AND_VERIFY), "client_ca is not in PEM"),
     ],
 )
 def test_what_cannot_be_used(server: TlsServer, problem: str) -> None:

@@ -25,7 +25,7 @@ DCGM_SOCKET = "/var/run/dcgm/metrics.sock"
 TRUE = ("1", "t", "T", "true", "TRUE", "True")
 #: The options with which a program prints a text and ends.
 QUESTIONS = frozenset(("-h", "--h", "-help", "--help", "-v", "--v", "-version", "--version"))
-#: The options of the drop-ins that take no value; then those of dcgm-exporter.
+#: The options of the drop-ins that take no value; then the same of dcgm-exporter.
 SWITCHES = (
     "h", "help", "verbose", "since-scrape", "headless", "ignore", "null-in", "null-out", "once", "v", "version",
     "k", "kubernetes", "kubernetes-virtual-gpus", "n", "no-hostname", "o", "use-old-namespace", "rbmn",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from fakedev.base.console import ProgressLine, write_text
 from fakedev.commands.dropins.addresses import CONTROL_ADDRESS
+from fakedev.queues.job import Outcome
 from fakedev.schema.addresses import ListenAddress
 from fakedev.schema.go_flags import Flag, FlagError, FlagSet, Values, address_with_tls, all_interfaces
 from fakedev.schema.peer_addresses import NO_FILES
@@ -17,6 +18,7 @@ from fakedev.tester.plan import REPORT_SUFFIXES, ClosedLoad, OpenLoad, Plan, Spa
 
 if TYPE_CHECKING:
     from fakedev.tester.expectation import Expectation
+    from fakedev.tester.statistics import Statistics
 
 _PROGRAM: Final = "fakedev-client"
 #: The exit code when an expectation is not met.
@@ -212,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(order: Order) -> int:
-    """Run the load, report and judge; returns the exit code."""
+    """Run the load, report, check the expectations; returns the exit code."""
     from fakedev.tester.expectation import judge  # noqa: PLC0415
     from fakedev.tester.load_run import save_report  # noqa: PLC0415 - a usage error does not need Twisted
     from fakedev.tester.part import run_client  # noqa: PLC0415 - likewise
@@ -243,10 +245,16 @@ def run(order: Order) -> int:
         return 1
     if order.headless and not findings and not tester.total.successes:
         # A test without expectations must not pass because nobody answered.
-        remedy = "start a frontend and backends, or name the frontend with -faddr"
-        write_text(sys.stderr, f"{_PROGRAM}: no request succeeded: {remedy}\n")
+        write_text(sys.stderr, f"{_PROGRAM}: no request succeeded: {reason_of_none(tester.total)}\n")
         return 1
     return 0 if all(finding.is_met for finding in report.findings) else NOT_MET
+
+
+def reason_of_none(total: Statistics) -> str:
+    """Why no request succeeded, or what to do: of those that the frontend refused, its own words, the most frequent."""
+    if total.failures[Outcome.REFUSED]:
+        return f"the frontend says: {max(total.errors.items(), key=lambda error: error[1].value)[0]}"
+    return "start a frontend and backends, or name the frontend with -faddr"
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from fakedev.fleet.spec.workload_fields import label_fact
 from fakedev.schema.go_flags import Flag, FlagError, FlagSet, Values, all_interfaces, parse_boolean, parse_integer
 
 #: The files of counters in the image: when they are missing, the identity's counters are shown.
-OF_THE_IMAGE: Final = ("/etc/dcgm-exporter/default-counters.csv", "/etc/dcgm-exporter/dcp-metrics-included.csv")
+IMAGE_COUNTERS: Final = ("/etc/dcgm-exporter/default-counters.csv", "/etc/dcgm-exporter/dcp-metrics-included.csv")
 _PREFIX: Final = "DCGM_EXPORTER_"
 _UNUSED: Final = "accepted, and not used"
 _FIVE_MINUTES: Final = 300_000
@@ -36,7 +36,7 @@ _FIVE_MINUTES: Final = 300_000
 class Option:
     """An option of the exporter.
 
-    :param default: its type is that of the value: a text, a whole number, or a boolean.
+    :param default: of the value's type: a text, a whole number, or a boolean.
     :param variable: its environment variable; empty for none.
     :param text: what it does here; empty: it is not used.
     """
@@ -51,7 +51,7 @@ class Option:
 
 OPTIONS: Final = (
     Option("address", DCGM_ADDRESS, f"{_PREFIX}LISTEN", "where metrics are served", "a", "HOST:PORT"),
-    Option("collectors", OF_THE_IMAGE[0], f"{_PREFIX}COLLECTORS", "which fields are shown", "f", "FILE"),
+    Option("collectors", IMAGE_COUNTERS[0], f"{_PREFIX}COLLECTORS", "which fields are shown", "f", "FILE"),
     Option("collect-interval", 30000, f"{_PREFIX}INTERVAL", "milliseconds for which the numbers stay as they are", "c"),
     Option("kubernetes", False, f"{_PREFIX}KUBERNETES", "show the pods of GPUs", "k"),
     Option("kubernetes-virtual-gpus", False, "KUBERNETES_VIRTUAL_GPUS", "rows for each pod of a GPU that several have"),
@@ -336,7 +336,7 @@ class DcgmOptions:
         if self.value("kubernetes-virtual-gpus", values) or self.value("hpc-job-mapping-dir", values):
             identity["shared-devices"] = "each"
         collectors = self.value("collectors", values)
-        if collectors not in OF_THE_IMAGE or os.path.exists(collectors):
+        if collectors not in IMAGE_COUNTERS or os.path.exists(collectors):
             identity["counters"] = os.path.abspath(collectors)
         return identity
 
@@ -344,7 +344,7 @@ class DcgmOptions:
         """The quirk that shows labels of pods: all, or those in whose names one of the expressions is found."""
         allowed = self.value("kubernetes-pod-label-allowlist-regex", values)
         try:
-            expressions = [re.compile(each) for each in allowed.split(",") if each]
+            expressions = [re.compile(part) for part in allowed.split(",") if part]
         except re.error as error:
             raise FlagError(f"--kubernetes-pod-label-allowlist-regex: {error}") from None
         shown = [name for name in _POD_LABELS if not expressions or any(each.search(name) for each in expressions)]
@@ -428,7 +428,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             read_web_configs(configuration.web_config_sources())
     except ConfigurationError as error:
         for problem in error.problems:
-            text = str(problem) if problem.file != _OPTIONS else re.sub("^listen:", "--address:", problem.text)
+            # The user has no file of what the options mean.
+            is_ours = problem.file in (_OPTIONS, _IDENTITY)
+            text = re.sub("^listen:", "--address:", problem.text) if is_ours else str(problem)
             write_text(sys.stderr, f"fakedev-dcgm-exporter: {text}\n")
         return 2
     for note in options.notes(values):

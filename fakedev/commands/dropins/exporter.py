@@ -22,7 +22,7 @@ NODE: Final = "exporter"
 #: The name of the configuration's text in messages.
 _OPTIONS: Final = "options"
 #: The options that give addresses.
-OPTION_OF: Final = {"web.0.listen": "-address", "workloads.listen.0.listen": "-socket"}
+OPTION_BY_KEY: Final = {"web.0.listen": "-address", "workloads.listen.0.listen": "-socket"}
 
 
 class ExporterOptions:
@@ -93,8 +93,8 @@ def _of_option(problem: Problem, text: str) -> str:
     """A problem with the name of an option, where that has given the value."""
     if problem.file != _OPTIONS:
         return str(problem)
-    is_of_web = '"workloads"' not in "\n".join(text.splitlines()[: problem.line])
-    return re.sub("^listen:", "-address:" if is_of_web else "-socket:", problem.text)
+    is_web_address = '"workloads"' not in "\n".join(text.splitlines()[: problem.line])
+    return re.sub("^listen:", "-address:" if is_web_address else "-socket:", problem.text)
 
 
 def _names_devices(path: str) -> bool:
@@ -146,5 +146,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from fakedev.service.exporter_program import run_exporter  # noqa: PLC0415 - mistakes in files do not need Twisted
 
     head = record_head(configuration, files, config=_OPTIONS, text=text)
-    run_exporter(configuration, head, values[options.record], OPTION_OF)
+    run_exporter(configuration, head, values[options.record], OPTION_BY_KEY)
     return 0

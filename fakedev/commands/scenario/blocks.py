@@ -18,7 +18,7 @@ from fakedev.schema.options import Failed, Operand, command
 
 _PROGRAM: Final = "fakedev scenario blocks"
 _DAY_SECONDS: Final = 86_400
-#: How long a Prometheus keeps samples unless it is told otherwise.
+#: How long a Prometheus keeps samples by default.
 _USUAL_RETENTION_DAYS: Final = 15
 
 
@@ -73,7 +73,7 @@ def advice(data: Path, begins: Sequence[float | None], now_seconds: float) -> st
         f"{data} has the blocks. Start a Prometheus with --storage.tsdb.path={data}, or move them into the data folder",
         "of one that runs; it does not take the last three hours, which are still in its memory.",
     ]
-    known = [each for each in begins if each is not None]
+    known = [begin for begin in begins if begin is not None]
     days = math.ceil((now_seconds - min(known)) / _DAY_SECONDS) if known else 0
     if days >= _USUAL_RETENTION_DAYS:
         lines.append(

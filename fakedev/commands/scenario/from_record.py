@@ -29,7 +29,7 @@ _PROGRAM: Final = "fakedev scenario from"
     _PROGRAM,
     __doc__,
     Operand("record", "RECORD", "a record (serve --record)"),
-    Option("output", "FILE", "write this file, and one beside it for each reload"),
+    Option("output", "FILE", "write this file, and another one next to it for each reload"),
 )
 def from_record(options: Namespace) -> None:
     """Print the scenario.
@@ -68,7 +68,7 @@ def _reloads(events: Sequence[Stamped], output: str | None) -> dict[int, tuple[s
 
     :raises ValueError: when there is a reload and no name to make theirs of.
     """
-    found = {each.sequence: each.event.source for each in events if isinstance(each.event, Reload)}
+    found = {event.sequence: event.event.source for event in events if isinstance(event.event, Reload)}
     if found and not output:
         raise ValueError("it has reloads, whose configurations need files of their own: give --output FILE")
     stem = os.path.splitext(output or "")[0]
@@ -85,7 +85,7 @@ def _scenario(
     head: RecordHead, events: Sequence[Stamped], entries: Sequence[object], tick_seconds: float
 ) -> Iterator[str]:
     """The lines of the scenario."""
-    last = max((each.tick for each in events), default=0) + 1
+    last = max((event.tick for event in events), default=0) + 1
     yield f"# Made by {_PROGRAM}, of a record of version {head.version}.\n"
     keys = {"for": format_duration(max(last * tick_seconds, 60.0))}
     overrides = [*head.overrides, f"fleet.epoch={head.epoch_seconds!r}"]

@@ -36,7 +36,7 @@ from fakedev.scenario.truth import Cause
 from fakedev.schema.options import Failed, Operand, Option, command
 
 _PROGRAM: Final = "fakedev scenario run"
-#: The waits that are told: shorter ones are over before they are read.
+#: Minimum wait that is reported: shorter ones are over before they are read.
 _TOLD_SECONDS: Final = 1.0
 #: How many devices a row of the table names.
 _SHOWN: Final = 4
@@ -116,7 +116,7 @@ def _run(options: Namespace, loaded: LoadedScenario) -> int:
     """
     with ExitStack() as stack:
         files = (options.truth, options.journal, options.record)
-        truth, journal, record = (stack.enter_context(LinesFile(each)) for each in files)
+        truth, journal, record = (stack.enter_context(LinesFile(file)) for file in files)
         progress = stack.enter_context(Progress(_PROGRAM, sys.stderr))
 
         def tell(entries: Sequence[JournalEntry]) -> None:
@@ -142,10 +142,10 @@ def _run(options: Namespace, loaded: LoadedScenario) -> int:
                     deque(history, maxlen=0)
         finally:
             found = run.truth
-            truth.write(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in found.lines())
+            truth.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in found.lines())
         progress.clear()
-        if not any(getattr(options, each) for each in _OUTPUTS):
-            rows = [_row(each) for each in found.causes]
+        if not any(getattr(options, output) for output in _OUTPUTS):
+            rows = [_row(cause) for cause in found.causes]
             write_text(sys.stdout, table(rows) if rows else "nothing happened\n")
     return code
 
@@ -261,7 +261,7 @@ def _token(path: str) -> str:
 
 def _digest(options: Namespace, loaded: LoadedScenario) -> str:
     """A word that differs for histories of other files, options or versions."""
-    texts = [sorted(each.files.texts.items()) for each in loaded.configurations]
+    texts = [sorted(configuration.files.texts.items()) for configuration in loaded.configurations]
     own = read_given(options.file).decode()
-    values = [__version__, own, texts, [list(each.overrides) for each in loaded.configurations]]
+    values = [__version__, own, texts, [list(configuration.overrides) for configuration in loaded.configurations]]
     return hashlib.sha256(orjson.dumps(values)).hexdigest()

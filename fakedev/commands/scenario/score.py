@@ -91,7 +91,7 @@ def score(options: Namespace) -> int:
         write_text(sys.stdout, _text(scored, findings))
     if problem:
         return 1
-    return 0 if all(each.is_met for each in findings) else NOT_MET
+    return 0 if all(finding.is_met for finding in findings) else NOT_MET
 
 
 @command(
@@ -113,7 +113,7 @@ def tests(options: Namespace) -> None:
     interval_seconds = _interval(file, scraping.evaluation_seconds)
     inputs = InputSeries(None if file.takes_all else file.metrics.union(*map(metrics_of, file.recorded.values())))
     scored = _scored("fakedev scenario tests", options, loaded, rules, observe=inputs.add)
-    runs = [each.run for each in scored.rules]
+    runs = [rule.run for rule in scored.rules]
     for run in runs:
         if run.problem:
             write_text(sys.stderr, f"note: {run.rule.place}: {run.rule.name} is left out: it fails: {run.problem}\n")
@@ -182,7 +182,7 @@ def _check_names(requirements: Sequence[Requirement], files: Sequence[RuleFile])
 
 
 def _text(score: Score, findings: Sequence[Finding]) -> str:
-    said = [*notes(score), *(finding_text(each) for each in findings)]
+    said = [*notes(score), *(finding_text(finding) for finding in findings)]
     return table(rule_rows(score)) + "".join(f"{line}\n" for line in ([""] if said else []) + said)
 
 
@@ -198,9 +198,9 @@ def _interval(file: RuleFile, usual_seconds: float) -> float:
         problems.append(f"groups have different intervals ({texts}), and promtool evaluates all groups of a test at "
                         "the same: split the file")  # fmt: skip
     problems += [
-        f"the group {group.name} has query_offset, which promtool does not know" for group in file.groups
+        f"the group {group.name} has query_offset, which promtool does not support" for group in file.groups
         if group.offset_seconds
     ]  # fmt: skip
     if problems:
-        raise ConfigurationError([Problem(file.file, 0, each) for each in problems])
+        raise ConfigurationError([Problem(file.file, 0, problem) for problem in problems])
     return next(iter(intervals))

@@ -126,7 +126,7 @@ def _activity(activity: Activity) -> dict[str, object]:
 
 def _shown(value: Value) -> object:
     if isinstance(value, Function):
-        return {value.name: [_plain(each) for each in value.arguments]}
+        return {value.name: [_plain(argument) for argument in value.arguments]}
     return _plain(value)
 
 
@@ -270,7 +270,7 @@ class StopSignals:
     def wait(self, descriptor: int | None = None, events: int = 0, milliseconds: int | None = None) -> None:
         """Return at one of the events, or when the time is over.
 
-        :param events: those of select.poll.
+        :param events: as in select.poll.
         :raises Stopped: at a signal, before the wait or during it.
         """
         if self._received is None:
@@ -342,7 +342,7 @@ def _connected(family: int, target: tuple[Any, ...] | str, stop: StopSignals) ->
     try:
         connection.setblocking(False)
         while (problem := connection.connect_ex(target)) == errno.EAGAIN and family == socket.AF_UNIX:
-            # The queue of a UNIX server is full, and no event tells when it has room.
+            # The queue of a UNIX server is full, and no event reports when it has room.
             stop.wait(milliseconds=_RETRY_MILLISECONDS)
         if problem in _PENDING:
             stop.wait(connection.fileno(), select.POLLOUT)

@@ -122,7 +122,7 @@ def conclusion(verdict: Verdict, workload: WorkloadSpec, message: bytes) -> str:
         reasons = "; ".join(beyond_the_original(workload, message))
         return f"{line}: {reasons or 'its log has the reason'}"
     ignored = ", ".join(unknown_to_the_original(workload))
-    return f"{line}; it knows nothing of {ignored}" if ignored else line
+    return f"{line}; it ignores {ignored}" if ignored else line
 
 
 if __name__ == "__main__":

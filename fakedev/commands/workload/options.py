@@ -225,7 +225,7 @@ def parse_limit(text: str) -> Limit:
 
 
 def parse_use(text: str) -> tuple[str, str]:
-    """``METRIC=PROFILE``: what is asked of a metric beside the load."""
+    """``METRIC=PROFILE``: a metric that is requested in addition to the load."""
     metric, equals, profile = text.partition("=")
     if not metric.strip() or not equals:
         raise ValueError(f"{text!r} is no METRIC=VALUE:FLUCTUATION:SECONDS, as memory=40GiB")

@@ -116,7 +116,7 @@ class Catalog(DeviceCatalog):
         if releases is None:
             return {}
         stem = file.removesuffix(".yaml")
-        named = {f"{stem}@{each.name}": CatalogEntry(file, each.name) for each in releases.every}
+        named = {f"{stem}@{release.name}": CatalogEntry(file, release.name) for release in releases.every}
         return {**named, stem: CatalogEntry(file, releases.default)}
 
     def _other_version(self, folder: str, name: str, place: Place) -> tuple[CatalogEntry | None, str]:

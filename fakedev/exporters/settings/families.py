@@ -21,6 +21,7 @@ from fakedev.exporters.labels import Template
 from fakedev.exporters.row_levels import PAGE, PAGE_QUANTITIES, POD, PROCESS
 from fakedev.exporters.settings.counters import Counter, FieldTable, read_counters
 from fakedev.exporters.settings.loaded import LoadedIdentity, Making
+from fakedev.exporters.wandering import Wander
 from fakedev.fleet.links.link_levels import LINK_QUANTITIES
 from fakedev.fleet.racks.racks import RACK_QUANTITIES
 from fakedev.fleet.spec.quantities import (
@@ -36,8 +37,12 @@ from fakedev.fleet.spec.quantities import (
 from fakedev.schema.places import Place, Report
 from fakedev.schema.sections import Values, did_you_mean
 
+#: What a row may show.
+_SHOWING: Final = ("quantity", "constant", "fact", "random")
+#: By how much sums of rounded shares may be over 1.
+_ROUNDED: Final = 1e-6
 _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 #: Levels of entities that rows can be of.
 LEVELS: Final = (
@@ -82,7 +87,7 @@ def checked_label(name: str) -> str:
 
     :raises ValueError: for one that Prometheus would not take.
     """
-    if not _LABEL.fullmatch(name) or name.startswith("__"):
+    if not LABEL_NAME.fullmatch(name) or name.startswith("__"):
         raise ValueError(f"{name[:80]!r} is no label name: letters, digits and _ only, no digit and no __ first")
     return name
 
@@ -114,10 +119,10 @@ def read_family(values: Values, quantities: dict[str, Place], report: Report) ->
     name = values["name"] or ""
     if name:
         report.tried(values.place_of("name"), "", checked_metric, name)
-    if sum((bool(values["rows"]), *(values.given(key) for key in ("quantity", "constant", "fact")))) != 1:
-        report.problem(values.place, f"{name}: give either quantity, or constant, or fact, or rows")
-    rows = [each for row in values["rows"] for each in numbered_rows(row, quantities, report)]
-    if not rows and (values["quantity"] or values["fact"] or values["constant"] is not None):
+    if sum((bool(values["rows"]), *(values.given(key) for key in _SHOWING))) != 1:
+        report.problem(values.place, f"{name}: give either quantity, or constant, or fact, or random, or rows")
+    rows = [numbered_row for row in values["rows"] for numbered_row in numbered_rows(row, quantities, report)]
+    if not rows and (values["quantity"] or values["fact"] or values["constant"] is not None or values["random"]):
         rows = numbered_rows(values, quantities, report)
     only, excepted = (_texts_of_a_fact(values, key, name, report) for key in ("only", "except"))
     rows = [replace(row, only=row.only or only, excepted=row.excepted or excepted) for row in rows]
@@ -145,7 +150,7 @@ def numbered_rows(values: Values, quantities: dict[str, Place], report: Report) 
     for label, count in values["numbered"].items():
         report.tried(values.place_of("numbered"), "", checked_label, label)
         own = [LabelSpec(label, str(number)) for number in range(count)]
-        rows = [replace(each, labels=(*each.labels, number)) for each in rows for number in own]
+        rows = [replace(row, labels=(*row.labels, number)) for row in rows for number in own]
     return rows
 
 
@@ -159,8 +164,8 @@ def read_row(
     """
     quantity = quantity_in_file(values["quantity"] or "")
     fact, per = values["fact"], quantity_in_file(values["per"])
-    if sum((bool(quantity), bool(fact), values["constant"] is not None)) != 1:
-        report.problem(values.place, "a row shows either a quantity, or a constant, or a fact")
+    if sum((bool(quantity), bool(fact), values["constant"] is not None, values["random"] is not None)) != 1:
+        report.problem(values.place, "a row shows either a quantity, or a constant, or a fact, or a random process")
     report.tried(values.place_of("fact"), "", Template.parse, fact)
     requires = quantity_in_file(values["requires"])
     if is_per_fact := "{" in per:
@@ -189,10 +194,26 @@ def read_row(
     row = values.build(
         RowSpec, quantity=quantity, labels=read_labels(values["labels"], "labels", report), level=level,
         requires=requires, plus=plus, per=per, where=where, unless=unless, fact=fact, only=only, excepted=excepted,
-        is_per_fact=is_per_fact, without=without,
+        is_per_fact=is_per_fact, without=without, random=_read_random(values["random"], report),
     )  # fmt: skip
     _check_linked(row, values.place_of("quantity"), report)
     return row
+
+
+def _read_random(values: Values | None, report: Report) -> Wander | None:
+    """A random process; what cannot be one is reported."""
+    if values is None:
+        return None
+    wander = values.build(Wander, quantiles=values["quantiles"] or (0.0,), shares=values["shares"])
+    if list(wander.quantiles) != sorted(wander.quantiles):
+        report.problem(values.place_of("quantiles"), "quantiles: they must not fall: the smallest first")
+    if wander.shares and (len(wander.shares) != len(wander.quantiles) or not sum(wander.shares)):
+        report.problem(
+            values.place_of("shares"), f"shares: give one for each of the {len(wander.quantiles)} quantiles, not all 0"
+        )
+    if wander.own + wander.noise > 1.0 + _ROUNDED:
+        report.problem(values.place_of("noise"), "noise: own and noise are shares of one variance: at most 1 together")
+    return wander
 
 
 def _check_versions(versions: Sequence[str], fact: str) -> None:
@@ -299,7 +320,7 @@ def shown_by_counters(values: Values, making: Making, library: ILibrary, report:
             labels.append(LabelSpec(counter.name, counter.shows["label"] or counter.shows["fact"], skips_unknown))
             continue
         shown = _variant(counter, values, making, report) or counter.shows["rows"] or (counter.shows,)
-        rows = tuple(table.with_capability(read_row(each, {}, report, table.level), counter) for each in shown)
+        rows = tuple(table.with_capability(read_row(row, {}, report, table.level), counter) for row in shown)
         for row in rows:
             for name in row.needed:
                 quantities.setdefault(name, counter.place)
@@ -379,7 +400,7 @@ def with_windows(identity: Identity, making: Making, place: Place, report: Repor
     for name, seconds in making.windows.items():
         if name in sampled and seconds > making.sample_seconds * MAX_SAMPLES:
             report.problem(place, f"windows: {name} has more than {MAX_SAMPLES} samples: make sample-every longer")
-    return replace(identity, families=tuple(_family(each, making, place, report) for each in identity.families))
+    return replace(identity, families=tuple(_family(family, making, place, report) for family in identity.families))
 
 
 def tallies_shown(identities: Iterable[Identity]) -> tuple[Tally, ...]:

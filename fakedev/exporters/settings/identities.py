@@ -73,7 +73,9 @@ def load_identity(node: Node, report: Report, library: ILibrary) -> LoadedIdenti
         health_headers=_read_headers(values, "health-headers", report),
     )
     if base is not None:
-        identity = _based_on(base.as_written or base.identity, identity, values)
+        fields = values.section.fields_of(Identity)
+        written = {field: getattr(identity, field) for key, field in fields.items() if values.given(key)}
+        identity = replace(base.as_written or base.identity, **({"version": ""} | written))
         quantities = {**base.quantity_places, **quantities}
     labels_of_counters = base.counter_labels if base else ()
     if shown is not None:
@@ -87,11 +89,11 @@ def load_identity(node: Node, report: Report, library: ILibrary) -> LoadedIdenti
     identity = replace(identity, families=arranged(identity.families, also, values, making, library, report))
     known = _quirks(values, base, report)
     for name, asked in zip(values["quirks"], values.items_of("quirks"), strict=False):
-        quirk = next((each for each in known if each.name == name), None)
+        quirk = next((quirk for quirk in known if quirk.name == name), None)
         if quirk is not None:
             identity = quirk.shown_by(identity)
             continue
-        names = [each.name for each in known]
+        names = [quirk.name for quirk in known]
         hint = did_you_mean(name, names) or f"there is {', '.join(names) or 'none'}"
         report.problem(asked.place, f"quirks: no quirk {name!r} is known of this identity; {hint}")
     places = {family["name"]: family.place for family in (*values["families"], *values["also"])}
@@ -124,22 +126,16 @@ def _labels_of_levels(values: Values, report: Report) -> tuple[tuple[str, tuple[
 def _quirks(values: Values, base: LoadedIdentity | None, report: Report) -> tuple[Quirk, ...]:
     """The quirks that can be asked for: those that are written, and those of the base."""
     written = {
-        each["name"]: each.build(
+        quirk["name"]: quirk.build(
             Quirk,
-            name=each["name"],
-            labels=read_labels(each["labels"], "labels", report),
-            added=read_labels(each["add-labels"], "add-labels", report),
+            name=quirk["name"],
+            labels=read_labels(quirk["labels"], "labels", report),
+            added=read_labels(quirk["add-labels"], "add-labels", report),
         )
-        for each in values["known-quirks"]
+        for quirk in values["known-quirks"]
     }
     of_base = {quirk.name: quirk for quirk in (base.quirks if base else ())}
     return tuple((of_base | written).values())
-
-
-def _based_on(base: Identity, own: Identity, values: Values) -> Identity:
-    fields = values.section.fields_of(Identity)
-    written = {field: getattr(own, field) for key, field in fields.items() if values.given(key)}
-    return replace(base, **({"version": ""} | written))
 
 
 def _read_headers(values: Values, key: str, report: Report) -> tuple[tuple[str, str], ...]:
@@ -191,7 +187,7 @@ def releases_in(text: str) -> Releases | None:
 
 
 def chosen_release(version: str, releases: Releases) -> tuple[str, str]:
-    """The name of the release that a version means, and a remark; the remark is empty where nothing is to be said.
+    """The name of the release that a version means, and a remark; the remark may be empty.
 
     A version between two releases has the page of the one below it.
 
@@ -272,8 +268,8 @@ def _change(values: dict[str, Node], changes: Table) -> None:
     of_levels = values["labels-of-levels"]
     assert isinstance(of_levels, Table)
     entries = [
-        (level, Listing(every.place, tuple(_renamed(label, names) for label in _items(every))))
-        for level, every in of_levels.entries
+        (level, Listing(level_entries.place, tuple(_renamed(label, names) for label in _items(level_entries))))
+        for level, level_entries in of_levels.entries
     ]
     values["labels-of-levels"] = Table(of_levels.place, tuple(entries))
 

@@ -6,9 +6,10 @@ from typing import Final
 
 from fakedev.exporters.identity import Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exporters.settings.loaded import Making, Quirk
+from fakedev.exporters.wandering import Wander
 from fakedev.fleet.settings.devices import Anything
 from fakedev.schema.sections import Key, Section
-from fakedev.schema.types import Boolean, Choice, Integer, ListOf, MapOf, OneOf, Text, keys_from
+from fakedev.schema.types import Boolean, Choice, Integer, ListOf, MapOf, Number, OneOf, Text, keys_from
 
 LABEL = Section(
     "identity.labels",
@@ -20,10 +21,29 @@ LABEL = Section(
     doc="A label of a row.",
 )
 _LABELS: Final = ListOf(LABEL, words="list of labels")
+RANDOM = Section(
+    "identity.families.random",
+    (
+        Key(
+            "quantiles", ListOf(Number(), 1, words="list of numbers"),
+            "Its distribution: values at equal steps of probability, from the smallest to the largest. Of a "
+            "counter: what an entity gains in a second, which differs by entity.", required=True,
+        ),
+        Key(
+            "shares", ListOf(Number(0), words="list of numbers"),
+            "Of a value that is one of these, with none between them: how often it is each; as many as quantiles.",
+            default=(), default_words="there are values between",
+        ),
+        *keys_from(Wander, "lasts_seconds", "own", "noise", "growing"),
+    ),
+    doc="A random process in place of a quantity, for what the simulation does not follow.",
+)  # fmt: skip
 _QUANTITY_DOC = "The quantity it shows."
-#: What a row shows, beside its quantity; and when there is one.
+#: What a row shows besides its quantity; and when there is one.
 _SHOWN: Final = (
     *keys_from(RowSpec, "constant", "fact"),
+    Key("random", RANDOM, "A random process that it shows in place of a quantity.", default=None,
+        default_words="none"),
     Key(
         "between",
         ListOf(Text(), 2, words="list of two versions"),

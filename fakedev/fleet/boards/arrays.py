@@ -41,7 +41,7 @@ class Lag:
         if seconds == self._seconds:
             return
         constants = self._different.tolist()
-        left = [math.exp(-seconds / each) if each else 0.0 for each in constants]
+        left = [math.exp(-seconds / constant) if constant else 0.0 for constant in constants]
         mean = [-math.expm1(-seconds / each) * each / seconds if each and seconds else 0.0 for each in constants]
         self._left, self._mean = np.array(left)[self._which], np.array(mean)[self._which]
         self._seconds = seconds
@@ -52,7 +52,7 @@ class Exponents:
 
     def __init__(self, exponents: Floats) -> None:
         self._different = sorted({*exponents.tolist()})  # numpy.unique would load numpy.ma
-        self._where: list[Mask] = [exponents == each for each in self._different]
+        self._where: list[Mask] = [exponents == exponent for exponent in self._different]
 
     def of(self, base: Floats) -> Floats:
         """``base ** exponent`` of each board, for bases of 0 and more."""
@@ -115,7 +115,7 @@ def with_dynamics(
 
     :param which: the type of each device, as an index into ``types``.
     """
-    used = [place for place, each in enumerate(types) if each.dynamics is not None]
+    used = [place for place, device_type in enumerate(types) if device_type.dynamics is not None]
     return [types[place] for place in used], np.searchsorted(used, which[np.isin(which, used)])
 
 
@@ -131,12 +131,12 @@ class OfTypes(NamedTuple):
 
     def number(self, name: str) -> Floats:
         """A field of :class:`Dynamics`; NaN where it is None."""
-        found = [getattr(each, name) for each in self.dynamics]
-        return np.array([math.nan if each is None else each for each in found], dtype=np.float64)[self.which]
+        found = [getattr(dynamic, name) for dynamic in self.dynamics]
+        return np.array([math.nan if number is None else number for number in found], dtype=np.float64)[self.which]
 
     def has(self, switch: str) -> Mask:
         """Whether they have a relation."""
-        return np.array([switch not in each.without for each in self.dynamics], dtype=np.bool_)[self.which]
+        return np.array([switch not in dynamic.without for dynamic in self.dynamics], dtype=np.bool_)[self.which]
 
 
 class Air(NamedTuple):

@@ -18,7 +18,7 @@ from fakedev.fleet.entities.state import Mask
 PEAK_SHARE: Final = 0.2
 #: Tolerance of rounding in MHz: a clock does not stay just above idle.
 _ROUNDING: Final = 1e-6
-#: A throttled board shows a clock at least so much of a step below the one that it would have.
+#: A throttled board shows a clock at least this share of a step below the one that it would have.
 _PART_OF_STEP: Final = 1e-3
 #: Bits of the reasons in NVML's mask of clock event reasons.
 _BITS: Final = {

@@ -32,7 +32,7 @@ _LEAST_SLOPE: Final = 1e-9
 _NO_WORK: Final = WorkKind(usage=0.0, power=0.0)
 #: The part of the memory's rise in temperature at plain full load that is its own, and goes with its traffic: fitted to
 #: the 80 to 82 degrees that memory-bound work of a day reaches on A100s of 80 GB.
-_OF_MEMORY: Final = 0.14
+_OWN_MEMORY_HEAT: Final = 0.14
 
 
 class Kind:
@@ -117,7 +117,7 @@ class Coefficients:
     :ivar resting_mhz, memory_resting_mhz: clocks without work.
     :ivar compute_state, compute_memory_mhz: performance state and memory clock with work that is no graphics.
     :ivar step_ratio: a step of the clock as a share of the highest.
-    :ivar throttling_celsius: how far over the slowdown temperature a board gets that heat takes all its clock from.
+    :ivar throttling_celsius: degrees above slowdown at which throttling reaches the minimum clock.
     :ivar throttles_until: the highest temperature that throttles: the hardware's slowdown, else the driver's.
     :ivar hardware_ratio: the share of the highest clock that the hardware slowdown leaves.
     :ivar power_step_watts, power_average_seconds: the resolution of the power sensor, and for how long it averages.
@@ -135,12 +135,12 @@ class Coefficients:
     def __init__(
         self, types: Sequence[DeviceType], which: Positions, air: Air, seed: int, keys: Keys
     ) -> None:
-        dynamics = [each.dynamics or Dynamics(0.0) for each in types]
-        ranges = {name: [each.ranges.get(name, _NOTHING) for each in types] for name in DIRECT_QUANTITIES}
+        dynamics = [device_type.dynamics or Dynamics(0.0) for device_type in types]
+        ranges = {name: [device_type.ranges.get(name, _NOTHING) for device_type in types] for name in DIRECT_QUANTITIES}
         self.count = len(which)
         of_types = OfTypes(dynamics, which)
-        self.low = {name: np.array([each.low for each in found])[which] for name, found in ranges.items()}
-        self.high = {name: np.array([each.high for each in found])[which] for name, found in ranges.items()}
+        self.low = {name: np.array([limits.low for limits in found])[which] for name, found in ranges.items()}
+        self.high = {name: np.array([limits.high for limits in found])[which] for name, found in ranges.items()}
         self.has = {name: np.array([name in each.ranges for each in types])[which] for name in DIRECT_QUANTITIES}
         self.span = {name: self.high[name] - low for name, low in self.low.items()}
         self.shown = frozenset(name for name, has in self.has.items() if has.any())
@@ -151,15 +151,15 @@ class Coefficients:
         }
         self.hangs, slows = of_types.has("hang"), of_types.has("slowing")
         self.kinds = {
-            name: Kind([each.kinds.get(name, _NO_WORK) for each in dynamics], which, slows)
-            for name in sorted({kind for each in dynamics for kind in each.kinds})
+            name: Kind([dynamic.kinds.get(name, _NO_WORK) for dynamic in dynamics], which, slows)
+            for name in sorted({kind for dynamic in dynamics for kind in dynamic.kinds})
         }
         plain = self.span["memory_bandwidth_ratio"]
         self.plain_bandwidth = np.where(plain > 0, plain, 1.0)
         self._set_clocks(of_types)
         self._set_power(of_types, seed, keys)
         self._set_heat(of_types, air)
-        self._set_memory_heat([each.memory_slowdown_celsius for each in types], which, of_types)
+        self._set_memory_heat([device_type.memory_slowdown_celsius for device_type in types], which, of_types)
 
     def _set_clocks(self, of_types: OfTypes) -> None:
         low, high = self.low[_CLOCK], self.high[_CLOCK]
@@ -209,7 +209,7 @@ class Coefficients:
             "memory_temperature_celsius": of_types.number("memory_thermal_seconds"),
         }
         self.lags = self.heat_lags(1.0) | {"fan_speed_ratio": Lag(of_types.number("fan_seconds"))}
-        self.memory_own_kelvins = _OF_MEMORY * self.span["memory_temperature_celsius"]
+        self.memory_own_kelvins = _OWN_MEMORY_HEAT * self.span["memory_temperature_celsius"]
         rises = {name: self.span[name] for name in self._thermal_seconds}
         rises["memory_temperature_celsius"] = rises["memory_temperature_celsius"] - self.memory_own_kelvins
         slopes = {name: rise / self.span["power_watts"] for name, rise in rises.items()}

@@ -35,6 +35,7 @@ class Conditions:
     :ivar inlet_celsius: temperature of the air that cools the device.
     :ivar power_limit_watts: the power cap.
     :ivar shared_watts: what its module and its rack leave to the device: a cap that no driver shows.
+    :ivar held_watts: what the device draws at least, also without work: power smoothing.
     :ivar highest_mhz: the core clock is locked to this at most.
     :ivar boost_share: the share of the highest clock that the slowest board of a group leaves to all of the group.
     :ivar resistance: factor on the type's thermal resistance; over 1 where the cooling is worse.
@@ -52,6 +53,7 @@ class Conditions:
     inlet_celsius: Floats | None = None
     power_limit_watts: Floats | None = None
     shared_watts: Floats | None = None
+    held_watts: Floats | None = None
     highest_mhz: Floats | None = None
     boost_share: Floats | None = None
     resistance: Floats | None = None
@@ -90,6 +92,7 @@ class Setting:
     :ivar inlet_celsius: without the drift of the rooms over the day.
     :ivar power_limit_watts: as shown.
     :ivar room_watts: what the power limit leaves to work and raised clocks; infinite where no limit applies.
+    :ivar held_watts: what boards draw at least; None: no board is held.
     :ivar full_mhz: the highest core clock that is allowed.
     :ivar locked: boards that a locked clock keeps below their highest clock.
     :ivar boosted: boards that their group keeps below the clock that they would have.
@@ -102,6 +105,7 @@ class Setting:
     inlet_celsius: Floats
     power_limit_watts: Floats
     room_watts: Floats
+    held_watts: Floats | None
     full_mhz: Floats
     locked: Mask | None
     boosted: Mask | None
@@ -139,6 +143,7 @@ class Setting:
             inlet_celsius=unless_changed(conditions.inlet_celsius, boards.inlet),
             power_limit_watts=limit,
             room_watts=room,
+            held_watts=conditions.held_watts,
             full_mhz=full,
             locked=locked if locked.any() else None,
             boosted=boosted,

@@ -15,7 +15,7 @@ from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.state import Mask
 from fakedev.fleet.spec.quantities import IMPLIED_USAGE
 
-#: Engines beside the compute engines as a whole: quantity to the field of WorkKind with the share that work takes.
+#: Engines other than the compute engines as a whole: quantity to the field of WorkKind with the share that work takes.
 ENGINES: Final = {
     "tensor_active_ratio": "tensor",
     "copy_active_ratio": "copy",
@@ -34,13 +34,14 @@ PROFILED: Final = {
 #: The time in which the graphics and compute engines work.
 GRAPHICS: Final = "engine_active_ratio"
 #: Its share of the usage of a full load: DCGM's documentation, its example of a tensor kernel.
-_OF_USAGE: Final = 0.9956
-#: The share of the time in which the memory is read or written: as many cycles as it is busy.
+_SM_PER_USAGE: Final = 0.9956
+#: The share of the time in which the memory is read or written: as many cycles as it is busy. So says Alibaba Cloud's
+#: description of DCGM_FI_DEV_MEM_COPY_UTIL (50 % at half of the bandwidth); no steady load with both is published.
 MEMORY_USAGE: Final = "memory_usage_ratio"
 _USAGE: Final = "usage_ratio"
 _MEMORY: Final = "memory_bandwidth_ratio"
 #: What devices without dynamics show as another quantity.
-SHOWN_AS: Final = {GRAPHICS: _USAGE, MEMORY_USAGE: _MEMORY, "power_instant_watts": "power_watts"}
+SUBSTITUTES: Final = {GRAPHICS: _USAGE, MEMORY_USAGE: _MEMORY, "power_instant_watts": "power_watts"}
 _COPY: Final = "copy_active_ratio"
 #: Traffic, likewise: both directions of a link carry the same.
 _TRAFFIC: Final = {
@@ -59,8 +60,8 @@ _WRITTEN: Final = "memory_write_bytes_per_second"
 _READS: Final = "reads"
 #: Share of reads in an idle board's memory traffic.
 _IDLE_READS: Final = 0.5
-#: Quantities that workloads may request, and the kind of work that draws power and slows like such a request.
-_ASKED_AS: Final = {
+#: The WorkKind whose power and slowdown model each quantity uses.
+_MODEL_KINDS: Final = {
     "tensor_active_ratio": "tensor",
     "copy_active_ratio": "transfer",
     "encoder_active_ratio": "encode",
@@ -76,7 +77,7 @@ _ASKED_AS: Final = {
 _MOVING: Final = (_MEMORY, "fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
 _STILL: Final = 1e-4
 #: Engines whose work counts as usage of the board.
-ARE_USAGE: Final = ("tensor_active_ratio", "render_active_ratio", IMPLIED_USAGE)
+USAGE_QUANTITIES: Final = ("tensor_active_ratio", "render_active_ratio", IMPLIED_USAGE)
 #: The rows of the arrays of what work keeps busy.
 _ROWS: Final = (_USAGE, *ENGINES, *PROFILED)
 _ENGINE_ROWS: Final = slice(0, 1 + len(ENGINES))
@@ -158,7 +159,7 @@ class Engines:
         }
         # An engine that no kind of work drives is shown, but cannot be requested.
         for name in ENGINES:
-            driven = self._takes.get(_ASKED_AS[name], {}).get(name, np.zeros(boards.count))
+            driven = self._takes.get(_MODEL_KINDS[name], {}).get(name, np.zeros(boards.count))
             self.maxima[name] = (boards.has[name] & (driven > 0)).astype(np.float64)
 
     def added(self, kind: str) -> Mapping[str, Floats]:
@@ -191,13 +192,13 @@ class Engines:
         known = [kind for kind in boards.kinds if kind in loads]
         of_time = {kind: loads[kind] for kind in known}
         of_engines = of_time if activity is loads else {kind: activity[kind] for kind in known}
-        held = {name: np.clip(asked[name], 0.0, self.maxima[name]) for name in _ASKED_AS if name in asked}
+        held = {name: np.clip(asked[name], 0.0, self.maxima[name]) for name in _MODEL_KINDS if name in asked}
         requests: Mapping[str, Floats] = held
         if IMPLIED_USAGE in asked:
             requests = held | {IMPLIED_USAGE: asked[IMPLIED_USAGE]}
         alike: dict[str, Floats] = {}
         for name, amount in held.items():
-            kind = _ASKED_AS[name]
+            kind = _MODEL_KINDS[name]
             full = self._takes.get(kind, {}).get(name)
             if full is not None:
                 share = np.minimum(_divided(amount, np.broadcast_to(full, amount.shape)), 1.0)
@@ -219,7 +220,7 @@ class Engines:
 
         Work that says any traffic of its own says all of it.
         """
-        moved, kind = dict(requests), _ASKED_AS[_COPY]
+        moved, kind = dict(requests), _MODEL_KINDS[_COPY]
         named = [moved[name] > 0 for name in _TRAFFIC if name in moved]
         share = np.where(np.any(named, axis=0), 0.0, alike[kind]) if named else alike.get(kind, np.zeros(1))
         for name in _TRAFFIC:
@@ -254,7 +255,7 @@ class Engines:
                 active = active + _divided(amount, self.maxima[name])
             if name in ENGINES:
                 taken[_ROWS.index(name)] += amount
-            if name in ARE_USAGE:
+            if name in USAGE_QUANTITIES:
                 usage, used_fully = usage + amount, used_fully + amount
         taken += self._idle_rows
         np.minimum(taken, 1.0, out=taken)
@@ -262,7 +263,7 @@ class Engines:
             taken[:, work.hung] = 0.0
         made = dict(zip(_ROWS[1:], taken[1:], strict=True))
         usage = work.unless_hung(np.minimum(usage, 1.0), 1.0)
-        half = 0.5 * _OF_USAGE
+        half = 0.5 * _SM_PER_USAGE
         graphics = half * usage + half * work.unless_hung(np.minimum(used_fully, 1.0), 1.0)
         made[GRAPHICS] = np.maximum(graphics, taken[_SM_ROW])
         made[_USAGE] = boards.between(_USAGE, usage)
@@ -289,7 +290,7 @@ class Engines:
         reads = boards.low[_MEMORY] * _IDLE_READS + self._sum(done, _READS)
         for name in _TRAFFIC:
             if name in work.asked:
-                kind = _ASKED_AS[name]
+                kind = _MODEL_KINDS[name]
                 slowed = work.asked[name] * boards.kinds[kind].pace(lost) if kind in boards.kinds else work.asked[name]
                 sums[name] = sums[name] + slowed
                 if name == _MEMORY:
@@ -321,7 +322,7 @@ class Engines:
             beside[name] = traffic[name] if idle is None else np.maximum(traffic[name] - idle, 0.0)
         sent, received = (beside[pcie] + beside[fabric] for pcie, fabric in (_SENT, _RECEIVED))
         if self._has_no_memory is not None:
-            sent, received = (np.where(self._has_no_memory, 0.0, each) for each in (sent, received))
+            sent, received = (np.where(self._has_no_memory, 0.0, rate) for rate in (sent, received))
         short = (sent > traffic[_READ]) | (received > traffic[_WRITTEN])
         if not short.any():
             return
@@ -363,6 +364,6 @@ def _profiled(work: Kind, takes: Mapping[str, Floats]) -> dict[str, Floats]:
     A multiprocessor with work in a pipe, or with a warp, is active.
     """
     made = {name: work.share(field) for name, field in PROFILED.items()}
-    pipes = [each for name, each in made.items() if name != "sm_active_ratio"]
+    pipes = [pipe for name, pipe in made.items() if name != "sm_active_ratio"]
     made["sm_active_ratio"] = reduce(np.maximum, [*pipes, takes["tensor_active_ratio"]], made["sm_active_ratio"])
     return made

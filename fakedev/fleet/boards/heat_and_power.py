@@ -5,7 +5,7 @@ Power follows from work and clock. Temperatures follow the power, and fans the t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -92,6 +92,7 @@ def heat_ratio(
     allowed: Floats,
     power: Floats,
     core: Floats,
+    traffic: Callable[[], Mapping[str, Floats]],
     before: Mapping[str, Floats] | None,
     seconds: float,
 ) -> Floats | None:
@@ -104,9 +105,10 @@ def heat_ratio(
     :param share: what the work draws, from :func:`work_share`.
     :param allowed: the share of the highest clock that the power limit allows.
     :param power, core: of the tick, as they would be without this limit.
+    :param traffic: returns the traffic likewise.
     """
     is_warm = core > boards.slowdown
-    used = _throttling_memory(boards, before)
+    used = _throttling_memory(boards, traffic, before)
     if used is not None:
         memory = memory_temperature(boards, setting, inlet, power, used, before, seconds)
         is_warm = is_warm | (memory > boards.memory_slowdown)
@@ -153,13 +155,18 @@ def heat_ratio(
     return np.where(is_forced, np.where(core > boards.slowdown, forced, 1.0), ratio)
 
 
-def _throttling_memory(boards: Coefficients, before: Mapping[str, Floats] | None) -> Floats | None:
-    """The memory's traffic in the tick before, where any memory is near its limit; else None."""
+def _throttling_memory(
+    boards: Coefficients, traffic: Callable[[], Mapping[str, Floats]], before: Mapping[str, Floats] | None
+) -> Floats | None:
+    """The memory's traffic, where any memory is near its limit; else None.
+
+    That of the tick before, in which heat may have held it already, but not more than the work asks for now.
+    """
     if before is None or _MEMORY_HEAT not in before:
         return None
     if not (before[_MEMORY_HEAT] > boards.memory_slowdown - _NEAR_KELVINS).any():
         return None
-    return memory_load(boards, before)
+    return np.minimum(memory_load(boards, before), memory_load(boards, traffic()))
 
 
 def _level_at_end(
@@ -285,7 +292,7 @@ class Swung(NamedTuple):
     @property
     def held_share(self) -> Floats:
         """The part of the tick in which the power limit takes clock."""
-        return self._mean(*((each < 1.0).astype(np.float64) for each in self.ratios))
+        return self._mean(*((ratio < 1.0).astype(np.float64) for ratio in self.ratios))
 
     def power(self, boards: Coefficients, clock: Floats) -> Floats:
         """The mean power.
@@ -295,8 +302,8 @@ class Swung(NamedTuple):
         scale = clock / self.ratio
         clocks = (np.minimum(scale * ratio, boards.high["core_frequency_mhz"]) for ratio in self.ratios)
         return self._mean(*(
-            board_power(boards, share, each, boards.raised(each))
-            for share, each in zip(self.shares, clocks, strict=True)
+            board_power(boards, share, run_clock, boards.raised(run_clock))
+            for share, run_clock in zip(self.shares, clocks, strict=True)
         ))
 
     def _mean(self, high: Floats, low: Floats) -> Floats:
@@ -318,6 +325,11 @@ def swung(boards: Coefficients, room_watts: Floats, share: Floats, swing: Swing)
 
     shares = share * swing.high, share * swing.low
     return Swung(changes, shares, (swing.share, 1.0 - swing.share), (ratio(shares[0]), ratio(shares[1])))
+
+
+def held(setting: Setting, drawn: Floats) -> Floats:
+    """The power of boards, in watts, which power smoothing holds up."""
+    return drawn if setting.held_watts is None else np.maximum(drawn, setting.held_watts)
 
 
 def board_power(boards: Coefficients, share: Floats, clock: Floats, raised: Floats) -> Floats:

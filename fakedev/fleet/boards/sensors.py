@@ -40,6 +40,10 @@ ERRORS: Final[Mapping[str, float]] = {
 _AT_MOST: Final[Mapping[str, str]] = {_SM: _ENGINE} | dict.fromkeys(
     ("tensor_active_ratio", "fp64_active_ratio", "fp32_active_ratio", "fp16_active_ratio"), _SM
 )
+#: Counters of links, one for each direction.
+LINK_COUNTERS: Final = ("pcie_tx_bytes", "pcie_rx_bytes", "fabric_tx_bytes", "fabric_rx_bytes")
+#: The largest part of the traffic that a counter of a link misses: chosen.
+COUNTER_ERROR: Final = 0.004
 _CARRIED: Final = frozenset(name for name in ERRORS if name.startswith(("pcie_", "fabric_")))
 _NUMBERS: Final = {name: number for number, name in enumerate(ERRORS)}
 _CLOCK: Final = "core_frequency_mhz"
@@ -111,11 +115,18 @@ class Sensors:
         self.draws = Draws(seed, keys, "sensors")
         self.power = PowerReading.of(boards, seed, keys)
         self._releases = Draws(seed, keys, "releases of clocks")
+        self._counts = Draws(seed, keys, "counts of links")
+        self._counters = Draws(seed, keys, "counters of links").signed(0)
 
     def held_share(self, tick: int) -> Floats:
         """The share of a tick in which limits hold the clocks of boards that are throttled, shape (B,)."""
         share: Floats = 1.0 - _RELEASED * self._releases.uniform(tick)
         return share
+
+    def counted_shares(self, tick: int) -> Mapping[str, Floats]:
+        """The share of a link's traffic in a tick that the counter of each direction counts, by counter."""
+        errors = 0.5 * (self._counters + self._counts.signed(tick))
+        return dict(zip(LINK_COUNTERS, 1.0 + 0.5 * COUNTER_ERROR * (errors - 1.0), strict=True))
 
 
 class Readings:

@@ -35,6 +35,7 @@ from fakedev.fleet.boards.sensors import INSTANT, Sensors
 from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.state import Mask, Positions, overlaid
 from fakedev.fleet.links.link_levels import RATES
+from fakedev.fleet.links.pcie_switches import PcieSwitches
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.fleet.spec.quantities import THROTTLED_SECONDS
 from fakedev.fleet.workloads.demand import Swing
@@ -43,7 +44,7 @@ from fakedev.fleet.workloads.demand import Swing
 CARRIED: Final = {"pcie": "work_pcie_ratio", "fabric": "work_fabric_ratio"}
 #: What the speed of work depends on.
 PACED: Final = ("work_clock_ratio", "hung", *CARRIED.values())
-#: Quantities of every board beside those of its type's ranges.
+#: Quantities of every board in addition to the ranges of its type.
 BOARD_QUANTITIES: Final = (
     "core_frequency_request_mhz",
     "core_frequency_mean_mhz",
@@ -106,19 +107,22 @@ class Boards:
 
     :param types: as the other parameters those of :class:`Coefficients`; they have ranges of the quantities in NEEDED.
     :param exact: whether sensors show the truth.
+    :param switches: PCIe switches that boards share; None: none do.
     :ivar sensors: None if they do.
     """
 
     NEEDED: Final = ("usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius")
 
     def __init__(
-        self, types: Sequence[DeviceType], which: Positions, air: Air, seed: int, keys: Keys, exact: bool = True
-    ) -> None:
+        self, types: Sequence[DeviceType], which: Positions, air: Air, seed: int, keys: Keys, exact: bool = True,
+        switches: PcieSwitches | None = None,
+    ) -> None:  # fmt: skip
         self.coefficients = Coefficients(types, which, air, seed, keys)
         self.sensors = None if exact else Sensors(self.coefficients, seed, keys)
         self.engines = Engines(self.coefficients)
         self._setting = Setting.of(self.coefficients, Conditions())
         self._unimpaired = np.ones(self.coefficients.count)
+        self._switches = switches
         self._settle: Settle | None = None
         self._exchanged: _Exchanged | None = None
 
@@ -170,36 +174,35 @@ class Boards:
         clocks.let_hardware_lead(ratios)
         held = partial(self._held_share, moment.tick, clocks.limited_share(boards, fitting, swung, seconds))
 
-        def powered() -> tuple[Floats, dict[str, Floats], Floats, Floats, Floats]:
-            """Mean clock, throttling, how far the clock is raised, power and core temperature, with these ratios."""
+        def powered() -> tuple[Floats, dict[str, Floats], Floats, Floats, Floats, Floats]:
+            """Mean clock, throttling, how far the clock is raised, power, what of it warms, and core temperature."""
             clock, throttles = clocks.core_clock(boards, setting, works, awake, ratios, before, seconds, held)
             raised = boards.raised(clock)
             drawn = heat_and_power.board_power(boards, share, clock, raised)
             if swung is not None:
                 drawn = np.where(swung.changes, swung.power(boards, clock), drawn)
-            drawn = boards.sensor.shown(drawn, setting.power_limit_watts, moment.tick)
+            drawn = boards.sensor.shown(heat_and_power.held(setting, drawn), setting.power_limit_watts, moment.tick)
             warming = heat_and_power.warming_power(drawn, before)
             core = heat_and_power.temperature(boards, setting, inlet, warming, before, seconds)
-            return clock, throttles, raised, drawn, core
+            return clock, throttles, raised, drawn, warming, core
 
-        clock, throttles, raised, drawn, core = powered()
-        warming = heat_and_power.warming_power(drawn, before)
+        def ratio_of(clock: Floats) -> Floats:
+            return np.where(awake, clock / boards.high["core_frequency_mhz"], 1.0)
+
+        clock, throttles, raised, drawn, warming, core = powered()
         heated = heat_and_power.heat_ratio(
-            boards, setting, inlet, share, limited_mean, warming, core, before, seconds
-        )
+            boards, setting, inlet, share, limited_mean, warming, core,
+            lambda: engines.traffic(work, ratio_of(clock)), before, seconds,
+        )  # fmt: skip
         if heated is not None:
             ratios["throttled_thermal"] = heated
             clocks.let_hardware_lead(ratios)
-            clock, throttles, raised, drawn, core = powered()
-            warming = heat_and_power.warming_power(drawn, before)
-        clock_ratio = np.where(awake, clock / boards.high["core_frequency_mhz"], 1.0)
+            clock, throttles, raised, drawn, warming, core = powered()
+        clock_ratio = ratio_of(clock)
         is_raised = raised > 0
         traffic = engines.traffic(work, clock_ratio)
         demanded = dict(traffic)
-        carried = dict.fromkeys(CARRIED.values(), self._unimpaired)
-        if setting.shares:
-            setting.limit_traffic(traffic, engines.maxima)
-            carried |= {CARRIED[link]: _carried(link, demanded, traffic) for link in setting.shares}
+        carried = self._limit(traffic, demanded)
         lost = heat_and_power.lost(boards, setting, before)
         if self._settle is not None:
             self._settle(traffic, setting.carried(RATES[0], engines.maxima), lost)
@@ -245,6 +248,16 @@ class Boards:
             **{name: shown() for name, shown in shown_by_some.items() if name in boards.shown},
         }
 
+    def _limit(self, traffic: dict[str, Floats], demanded: Mapping[str, Floats]) -> dict[str, Floats]:
+        """Limit traffic to what impaired links and shared PCIe switches carry; the share of it, by quantity."""
+        less = set(self._setting.shares)
+        if less:
+            self._setting.limit_traffic(traffic, self.engines.maxima)
+        if self._switches and self._switches.limit(traffic, self.engines.maxima):
+            less.add("pcie")
+        shares = {CARRIED[link]: _carried(link, demanded, traffic) for link in less}
+        return dict.fromkeys(CARRIED.values(), self._unimpaired) | shares
+
     def _held_share(self, tick: int, of_power: Floats | float, reason: str) -> Floats | float:
         """The share of a tick in which a reason holds clocks.
 
@@ -263,6 +276,8 @@ class Boards:
         if self._exchanged is None:
             return None
         usual = dict(self._exchanged.demanded)
+        if self._switches:
+            self._switches.limit(usual, self.engines.maxima)
         settle(usual, self.engines.maxima[RATES[0]], self._exchanged.lost)
         now = self._exchanged.traffic
         if quantity not in now:
@@ -304,10 +319,10 @@ class Boards:
         paces: dict[str, Floats] = {
             f"{link}_{way}_bytes_per_second": ratio for link, ratio in carried.items() for way in ("tx", "rx")
         }
-        for kind, each in self.coefficients.kinds.items():
-            paces[kind] = each.pace(lost)
-            for link in each.needs.keys() & carried.keys():
-                paces[kind] = np.where(each.needs[link], np.minimum(paces[kind], carried[link]), paces[kind])
+        for kind, coefficients in self.coefficients.kinds.items():
+            paces[kind] = coefficients.pace(lost)
+            for link in coefficients.needs.keys() & carried.keys():
+                paces[kind] = np.where(coefficients.needs[link], np.minimum(paces[kind], carried[link]), paces[kind])
         return {name: np.where(hangs, _MIN_PACE, np.maximum(pace, _MIN_PACE)) for name, pace in paces.items()}
 
 

@@ -20,9 +20,9 @@ from fakedev.fleet.spec.quantities import quantity_name
 from fakedev.fleet.spec.value_functions import Function
 from fakedev.fleet.spec.workload_spec import Activities, Activity, Intensity, MetricUse, WorkloadSpec
 
-#: Arrivals are drawn for so long a time at once.
+#: Time for which arrivals are drawn at once.
 SLOT_SECONDS: Final = 60.0
-#: The most jobs of a kind that arrive in a minute.
+#: The most that arrive at once: jobs of a kind in a minute, requests of a service in a step.
 _MOST_AT_ONCE: Final = 100_000
 #: A mean from which a normal distribution is close enough.
 _MANY: Final = 50.0
@@ -101,6 +101,24 @@ class Job:
         return np.array([self.key], dtype=np.uint64)
 
 
+def poisson_count(mean: float, seed: int, key: Keys, quantity: str, tick: int) -> int:
+    """How many arrive, at most 100,000: a Poisson distribution; by the normal distribution for large means.
+
+    :param key: of the draw, shape (1,).
+    """
+    if mean > _MANY:
+        drawn = float(normal(seed, key, quantity, tick)[0])
+        return min(max(round(mean + math.sqrt(mean) * drawn), 0), _MOST_AT_ONCE)
+    drawn = float(uniform(seed, key, quantity, tick)[0])
+    term = total = math.exp(-mean)
+    count = 0
+    while total <= drawn and count < _MOST_AT_ONCE - 1:
+        count += 1
+        term *= mean / count
+        total += term
+    return count
+
+
 class Arrivals:
     """Draws the jobs of a cluster.
 
@@ -127,7 +145,7 @@ class Arrivals:
         found: list[Job] = []
         for name, (kind, sizes, rate) in self._kinds.items():
             key = np.array([entity_key("cluster", name)], dtype=np.uint64)
-            count = self._count(rate * share * SLOT_SECONDS, key, slot)
+            count = poisson_count(rate * share * SLOT_SECONDS, self._seed, key, "arrivals", slot)
             if count:
                 numbers = np.uint64(slot * _MOST_AT_ONCE) + np.arange(count, dtype=np.uint64)
                 keys = sub_keys(np.repeat(key, count), numbers)
@@ -143,7 +161,7 @@ class Arrivals:
         found: list[Job] = []
         for name, (kind, sizes, rate) in self._kinds.items():
             key = np.array([entity_key("cluster", name, "at work")], dtype=np.uint64)
-            count = self._count(rate * kind.mean_seconds, key, 0)
+            count = poisson_count(rate * kind.mean_seconds, self._seed, key, "arrivals", 0)
             if count:
                 keys = sub_keys(np.repeat(key, count), np.arange(count, dtype=np.uint64))
                 jobs = list(self._jobs(kind, sizes, keys, [now_seconds] * count, is_settled=True))
@@ -152,20 +170,6 @@ class Arrivals:
                     job.left_seconds *= 1.0 - passed
                 found += jobs
         return sorted(found, key=lambda job: job.arrived_seconds)
-
-    def _count(self, mean: float, key: Keys, slot: int) -> int:
-        """How many arrive: a Poisson distribution; by the normal distribution for large means."""
-        if mean > _MANY:
-            drawn = float(normal(self._seed, key, "arrivals", slot)[0])
-            return min(max(round(mean + math.sqrt(mean) * drawn), 0), _MOST_AT_ONCE)
-        drawn = float(uniform(self._seed, key, "arrivals", slot)[0])
-        term = total = math.exp(-mean)
-        count = 0
-        while total <= drawn and count < _MOST_AT_ONCE - 1:
-            count += 1
-            term *= mean / count
-            total += term
-        return count
 
     def _jobs(
         self, kind: JobKind, sizes: Sequence[tuple[int, float]], keys: Keys, times: Sequence[float], *,
@@ -192,7 +196,7 @@ class Arrivals:
         failure = -math.log1p(-early) * self._spec.failure_hours * 3600.0 / job.size
         job.cause, seconds = None, job.left_seconds
         if failure < seconds:
-            weights = [(place, each.weight) for place, each in enumerate(CAUSES)]
+            weights = [(place, cause.weight) for place, cause in enumerate(CAUSES)]
             total = sum(weight for _, weight in weights)
             job.cause = CAUSES[_drawn([(place, weight / total) for place, weight in weights], cause)]
             seconds = failure
@@ -227,17 +231,17 @@ class Arrivals:
                            uses=_memory(percent, filled=True))
         factor = 1.0 + kind.varies * (2.0 * differs - 1.0)
         intensities = tuple(
-            Intensity(min(each.percent * factor, 100.0), each.fluctuation)
-            for each in own.intensities or (Intensity(100.0),)
+            Intensity(min(intensity.percent * factor, 100.0), intensity.fluctuation)
+            for intensity in own.intensities or (Intensity(100.0),)
         )
-        uses = tuple(each for each in own.uses if each.metric != _MEMORY)
+        uses = tuple(use for use in own.uses if use.metric != _MEMORY)
         activities = own.activities
         if job.is_settled and activities.once_count:
             skipped = activities.once_count
             activities = Activities([*activities][skipped:])
             intensities = intensities if len(intensities) == 1 else intensities[skipped:]
-            rests = [Activities([*each.activities][each.activities.once_count :]) for each in uses]
-            uses = tuple(replace(each, activities=rest) for each, rest in zip(uses, rests, strict=True))
+            rests = [Activities([*use.activities][use.activities.once_count :]) for use in uses]
+            uses = tuple(replace(use, activities=rest) for use, rest in zip(uses, rests, strict=True))
         return replace(own, activities=activities, intensities=intensities,
                        uses=(*uses, *_memory(percent, filled=job.is_settled)))
 

@@ -110,14 +110,14 @@ class Cluster:
     def serving_replicas(self) -> list[tuple[Replica, ServiceKind]]:
         """The replicas that have boards, the oldest first, with what they are replicas of."""
         replicas = self.serving.replicas.values()
-        return [(each, self._services[each.service]) for each in replicas if each.service in self._services]
+        return [(replica, self._services[replica.service]) for replica in replicas if replica.service in self._services]
 
     def note_ends(self, workload_ids: Iterable[str], workloads: Workloads) -> None:
         """Note workloads that the fleet has ended, for a lost board: their jobs come back."""
-        struck = [each for each in workload_ids if each in self._of]
+        struck = [workload_id for workload_id in workload_ids if workload_id in self._of]
         self._struck.update(struck)
-        for each in struck:
-            self._falls_behind(self._jobs[self._of[each]], workloads)
+        for workload_id in struck:
+            self._falls_behind(self._jobs[self._of[workload_id]], workloads)
 
     def _falls_behind(self, job: Job, workloads: Workloads) -> bool:
         """Whether slow boards have cost a job time that is not noted yet: it goes on for longer by that."""
@@ -187,7 +187,7 @@ class Cluster:
                 seconds, around.tick + 1,
             )
             replicas = self.serving.replicas.values()
-            around.workloads.drive({each.workload_id: (each.busy, each.effort) for each in replicas})
+            around.workloads.drive({replica.workload_id: (replica.busy, replica.effort) for replica in replicas})
 
     def _scale(self, around: Around) -> bool:
         """Start and end replicas as the autoscalers want; whether any have changed."""
@@ -229,7 +229,7 @@ class Cluster:
     def _note_gone(self, around: Around) -> bool:
         """Follow what has ended workloads of jobs: lost boards and users."""
         gone = self._of.keys() - around.workloads.by_id.keys()
-        for name in sorted({self._of[each] for each in gone}):
+        for name in sorted({self._of[workload_id] for workload_id in gone}):
             job = self._jobs[name]
             is_struck = not self._struck.isdisjoint(job.workload_ids)
             self._end(job, around, 1 if is_struck else 0, "another node of the job has ended")
@@ -243,7 +243,7 @@ class Cluster:
     def _end_unknown(self, around: Around) -> None:
         """End the jobs and replicas that a configuration does not have any more."""
         self._has_changed = False
-        for job in [each for each in self._jobs.values() if each.kind not in self._kinds]:
+        for job in [candidate for candidate in self._jobs.values() if candidate.kind not in self._kinds]:
             self._end(job, around, 0, "no longer in the configuration")
             self._waiting.pop(job.name, None)
             self._forget(job, "stopped")
@@ -289,12 +289,12 @@ class Cluster:
         """End the workloads of a job that are left."""
         by_id, intake = around.workloads.by_id, around.intake
         left = [each for each in job.workload_ids if each in by_id and not intake.is_ending(each)]
-        intake.end_with_verdicts([by_id[each].verdict(code, text) for each in left])
+        intake.end_with_verdicts([by_id[workload_id].verdict(code, text) for workload_id in left])
         self._release(job)
 
     def _release(self, job: Job) -> None:
-        for each in job.workload_ids:
-            del self._of[each]
+        for workload_id in job.workload_ids:
+            del self._of[workload_id]
         job.workload_ids = ()
         self.serving.replicas.pop(job.name, None)
 
@@ -318,7 +318,7 @@ class Cluster:
         self, job: Job, kind: JobKind, phase: str, seconds: float, around: Around
     ) -> Steps[list[Workload]]:
         """The same pods go on with other work."""
-        left = [each for each in job.workload_ids if not around.intake.is_ending(each)]
+        left = [workload_id for workload_id in job.workload_ids if not around.intake.is_ending(workload_id)]
         around.intake.drop(left)
         self._release(job)
         job.phase, job.until_seconds = phase, around.now_seconds + seconds
@@ -383,7 +383,7 @@ class Cluster:
             self._of[workload_id] = job.name
             if rank % _AT_ONCE == _AT_ONCE - 1:
                 yield
-        job.workload_ids = tuple(each.workload_id for each in started)
+        job.workload_ids = tuple(workload.workload_id for workload in started)
         if isinstance(kind, ServiceKind):
             ready = around.now_seconds + kind.loading_seconds
             self.serving.replicas[job.name] = Replica(job.name, job.kind, job.key, ready, job.workload_ids[0])

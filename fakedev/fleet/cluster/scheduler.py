@@ -52,7 +52,7 @@ class Nodes:
         self.boards = int(self.widths.sum())
         of_pools = [self.widths[self.pools == number] for number in numbers.values()]
         #: The largest job: half of a pool, since all of it would have to be idle for more; but at least a node.
-        self.largest = max((max(int(each.sum()) // 2, int(each.max())) for each in of_pools), default=0)
+        self.largest = max((max(int(pool.sum()) // 2, int(pool.max())) for pool in of_pools), default=0)
 
     def words(self, place: Place) -> tuple[str, ...]:
         """The device words of a place."""

@@ -26,7 +26,7 @@ import numpy as np
 
 from fakedev.fleet.boards.arrays import Air, Subset, with_dynamics
 from fakedev.fleet.boards.conditions import Conditions, unless_changed
-from fakedev.fleet.boards.engines import SHOWN_AS
+from fakedev.fleet.boards.engines import SUBSTITUTES
 from fakedev.fleet.boards.sensors import READ, Readings, Sensors
 from fakedev.fleet.boards.tick import BOARD_QUANTITIES, PACED, Boards, Moment
 from fakedev.fleet.devices.reports import (
@@ -42,11 +42,12 @@ from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.fleet.faults.per_tick import FaultTick
 from fakedev.fleet.links.exchange import Exchange, limited
-from fakedev.fleet.links.link_levels import FETCHED, LinkHistory
+from fakedev.fleet.links.link_levels import CARRIED, FETCHED, LinkHistory
+from fakedev.fleet.links.pcie_switches import PcieSwitches
 from fakedev.fleet.racks.rack_layout import RackLayout
-from fakedev.fleet.racks.racks import Racks
+from fakedev.fleet.racks.racks import NO_BOUNDS, PowerBounds, Racks
 from fakedev.fleet.spec.device_types import GIGATRANSFERS_PER_SECOND, PCIE_PAYLOAD, DeviceType
-from fakedev.fleet.spec.quantities import ASKABLE, ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
+from fakedev.fleet.spec.quantities import ASKABLE, CPU_CORES, ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.fleet.spec.xids import Xid
 from fakedev.fleet.workloads.demand import Capacity, Demand, Swing
 
@@ -72,15 +73,15 @@ class Memory:
     """
 
     def __init__(self, types: Sequence[DeviceType], spread: Callable[[list[float]], Floats]) -> None:
-        ranges = [each.ranges.get(USED) for each in types]
+        ranges = [device_type.ranges.get(USED) for device_type in types]
         self._is_ranged = any(ranges)
-        self._low = spread([each.low if each else 0.0 for each in ranges])
-        self._span = spread([each.high - each.low if each else 0.0 for each in ranges])
+        self._low = spread([limits.low if limits else 0.0 for limits in ranges])
+        self._span = spread([limits.high - limits.low if limits else 0.0 for limits in ranges])
         self.total, self._reserved, self._page = (
-            spread([getattr(each, name) for each in types])
+            spread([getattr(device_type, name) for device_type in types])
             for name in ("memory_total_bytes", "memory_reserved_bytes", "memory_page_bytes")
         )
-        self.has: Mask = (self.total > 0) & (spread([float(each is not None) for each in ranges]) > 0)
+        self.has: Mask = (self.total > 0) & (spread([float(limits is not None) for limits in ranges]) > 0)
         self._some_have = bool(self.has.any())
         self._is_known: Mask = self.total > 0
         self._is_all_known = bool(self._is_known.all())
@@ -125,7 +126,7 @@ PCIE_QUANTITIES: Final = (
 #: Gigatransfers per second by generation; 0 without a link.
 _SPEEDS: Final = np.array([0.0, *(GIGATRANSFERS_PER_SECOND[each] for each in sorted(GIGATRANSFERS_PER_SECOND))])
 #: What a lane carries, likewise: the part of these that is data.
-_CARRIED: Final = _SPEEDS * np.array([0.0, *(PCIE_PAYLOAD[each] for each in sorted(PCIE_PAYLOAD))])
+_CARRIED: Final = _SPEEDS * np.array([0.0, *(PCIE_PAYLOAD[generation] for generation in sorted(PCIE_PAYLOAD))])
 _WIDTHS: Final = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
 
 
@@ -138,10 +139,10 @@ class PcieLinks:
     """
 
     def __init__(self, types: Sequence[DeviceType], spread: Callable[[list[float]], Floats]) -> None:
-        links = [each.connections.pcie for each in types]
-        self._generation = spread([float(each.generation) if each else 0.0 for each in links])
-        self._width = spread([float(each.width) if each else 0.0 for each in links])
-        idle = spread([float(each.idle_generation) if each else 0.0 for each in links])
+        links = [device_type.connections.pcie for device_type in types]
+        self._generation = spread([float(link.generation) if link else 0.0 for link in links])
+        self._width = spread([float(link.width) if link else 0.0 for link in links])
+        idle = spread([float(link.idle_generation) if link else 0.0 for link in links])
         self._idle_generation = np.where(idle > 0, idle, self._generation)
         self._saves_power = bool((self._idle_generation < self._generation).any())
         self.has: Mask = self._width > 0
@@ -149,7 +150,7 @@ class PcieLinks:
         self._current = self._unimpaired
 
     def _arrays(self, generation: Floats, width: Floats) -> dict[str, Floats]:
-        speeds = (_SPEEDS[each.astype(np.int64)] for each in (generation, self._generation))
+        speeds = (_SPEEDS[generations.astype(np.int64)] for generations in (generation, self._generation))
         made = (generation, self._generation, width, self._width, *speeds)
         return dict(zip(PCIE_QUANTITIES, made, strict=True))
 
@@ -159,7 +160,7 @@ class PcieLinks:
         :returns: the conditions, with the capacity that the remaining width and generation allow.
         """
         changed = (conditions.pcie_share, conditions.pcie_width, conditions.pcie_generation)
-        if all(each is None for each in changed):
+        if all(values is None for values in changed):
             self._current = self._unimpaired
             return conditions
         width = np.minimum(unless_changed(conditions.pcie_width, self._width), self._width)
@@ -247,11 +248,11 @@ class Relations:
         self._low: dict[str, Floats] = {}
         self._span: dict[str, Floats] = {}
         self._present: dict[str, Mask] = {}
-        for name in sorted({name for each in types for name in each.ranges}):
-            ranges = [each.ranges.get(name) for each in types]
-            self._low[name] = spread([each.low if each else 0.0 for each in ranges])
-            self._span[name] = spread([each.high - each.low if each else 0.0 for each in ranges])
-            self._present[name] = mask([each is not None for each in ranges])
+        for name in sorted({name for device_type in types for name in device_type.ranges}):
+            ranges = [device_type.ranges.get(name) for device_type in types]
+            self._low[name] = spread([limits.low if limits else 0.0 for limits in ranges])
+            self._span[name] = spread([limits.high - limits.low if limits else 0.0 for limits in ranges])
+            self._present[name] = mask([limits is not None for limits in ranges])
         self._high = {name: low + self._span[name] for name, low in self._low.items()}
         self._memory = Memory(types, spread)
         nothing = np.zeros(self._count)
@@ -268,7 +269,7 @@ class Relations:
         }
         self._present |= dict.fromkeys(MEMORY_QUANTITIES, self._memory.has)
         for name, rating in RATINGS.items():
-            ratings = spread([rating(each) for each in types])
+            ratings = spread([rating(device_type) for device_type in types])
             if (has := np.isfinite(ratings)).any():
                 self._constant[name], self._present[name] = np.where(has, ratings, 0.0), has
         self._pcie = PcieLinks(types, spread)
@@ -276,16 +277,16 @@ class Relations:
         self._link_counts = self._links_up = roster.links.counts.astype(np.float64)
         self._present |= {"links_up": self._link_counts > 0, **dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)}
         self._present |= {
-            name: mask([each.counts_errors and name not in each.lacks for each in types])
+            name: mask([device_type.counts_errors and name not in device_type.lacks for device_type in types])
             for name in (*ERROR_COUNTERS, "xid")
         }
         repairs = {name: self._present[repaired] for name, repaired in _PENDING.items()}
         self._present |= {RECOVERY_ACTION: self._present["xid"], **repairs}
-        dynamics = [each.dynamics for each in types]
-        self._memory_carries = spread([each.memory_bytes_per_second if each else 0.0 for each in dynamics])
-        self._has_dynamics = mask([each is not None for each in dynamics])
+        dynamics = [device_type.dynamics for device_type in types]
+        self._memory_carries = spread([dynamic.memory_bytes_per_second if dynamic else 0.0 for dynamic in dynamics])
+        self._has_dynamics = mask([dynamic is not None for dynamic in dynamics])
         self._subset = Subset(self._has_dynamics)
-        self._memory_share = None if exact else partial(self._held_memory, seed)
+        self._memory_share = None if exact else partial(_held_memory, seed)
         #: Counters at the beginning; 0 without a name here.
         self._first: dict[str, Floats] = {}
         self._boards: Boards | None = None
@@ -295,11 +296,11 @@ class Relations:
             self._present["performance_state"] = has_state
         if roster.links.is_meshed:
             self._present[FETCHED[0]] = roster.links.meshed
-        self._present |= {name: self._present[other] for name, other in SHOWN_AS.items() if other in self._present}
+        self._present |= {name: self._present[other] for name, other in SUBSTITUTES.items() if other in self._present}
         for counter, rate in INTEGRALS.items():
             if rate in self._present:
                 self._present[counter] = self._present[rate] & mask([counter not in each.lacks for each in types])
-        self._capability = spread([each.capability for each in types])
+        self._capability = spread([device_type.capability for device_type in types])
         #: None: no device is in a rack.
         self.racks = Racks.of(roster, seed)
         self._present |= {} if self.racks is None else self.racks.present(self._present)
@@ -323,7 +324,8 @@ class Relations:
             given = self._present.get(name, nowhere) & ~has
             self._present[name] = given | ((self._memory_carries > 0) & self._present.get(_BANDWIDTH, ~nowhere))
         air = Air(roster.inlets()[has], roster.places(seed)[has], roster.inlet_rises()[has])
-        boards = Boards(of_boards, which, air, seed, roster.keys[has], exact)
+        switches = PcieSwitches(roster.pcie_switches()[has])
+        boards = Boards(of_boards, which, air, seed, roster.keys[has], exact, switches)
         if not exact:
             loaded = _LOADED_SECONDS * 2.0 ** (_LOADED_DOUBLINGS * uniform(seed, roster.keys[has], "driver loaded", 0))
             self._first["energy_joules"] = self._subset.put(boards.coefficients.idle_watts * loaded, None)
@@ -335,15 +337,15 @@ class Relations:
         return None if self.racks is None else self.racks.layout
 
     def update_conditions(
-        self, faults: FaultTick | None, links: LinkHistory, shared_watts: Floats | None = None
+        self, faults: FaultTick | None, links: LinkHistory, bounds: PowerBounds = NO_BOUNDS
     ) -> None:
         """Change the conditions to those that faults, links and racks make, from the next tick on.
 
         :param faults: effects on all units; None without faults.
-        :param shared_watts: as of :class:`Conditions`.
+        :param bounds: of the power, by racks.
         """
         conditions = Conditions() if faults is None else faults.of_devices().conditions(self.inlet_celsius())
-        self.conditions = replace(conditions, shared_watts=shared_watts)
+        self.conditions = replace(conditions, shared_watts=bounds.most, held_watts=bounds.least)
         self.use_links(links)
 
     def use_links(self, links: LinkHistory) -> None:
@@ -396,25 +398,25 @@ class Relations:
         :param demand: of the workloads in this tick.
         :param before: the level a tick ago, for the counters; None at the start.
         :param seconds: simulated seconds that the counters integrate over.
-        :param faults: effects of faults in this tick, beside the conditions; None without faults.
+        :param faults: effects of faults in this tick, in addition to the conditions; None without faults.
         """
         arrays = dict(self._constant)
         made = self._board_quantities(demand, before, seconds, faults, tick)
-        is_all_made = self._subset.is_all
-        if direct := [name for name in self._direct_names if not (is_all_made and name in made)]:
+        has_all_boards = self._subset.is_all
+        if direct := [name for name in self._direct_names if not (has_all_boards and name in made)]:
             # Shares of 1 may add up to slightly more.
             load = np.minimum(sum(demand.loads.values(), np.zeros(self._count)), 1.0)
             arrays.update({name: self._direct(name, load, demand.asked) for name in direct})
-        arrays.update({name: arrays[other] for name, other in SHOWN_AS.items() if other in arrays})
+        arrays.update({name: arrays[other] for name, other in SUBSTITUTES.items() if other in arrays})
         put, present = self._subset.put, self._present
         arrays.update({
-            name: values if is_all_made else put(values, arrays.get(name))
+            name: values if has_all_boards else put(values, arrays.get(name))
             for name, values in made.items() if name in present
         })
         arrays.update(self._pcie.shown(arrays.get("throttled_idle")))
         arrays["links_up"] = self._links_up
         arrays.update(self._memory.shown(demand))
-        self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets())
+        self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets(), tick)
         removed = self.conditions.lost
         is_any_lost = "lost" in arrays and bool(arrays["lost"].any())
         if before is not None:
@@ -429,13 +431,15 @@ class Relations:
             if faults is not None and "xid" in self._masks:
                 # Drivers of other vendors report no such code.
                 arrays["xid"] = np.where(self._masks["xid"], arrays["xid"], 0.0)
-            arrays[RECOVERY_ACTION] = recovery_action(arrays)
+            needs_reset = None if faults is None else faults.where("needs_reset")
+            arrays[RECOVERY_ACTION] = recovery_action(arrays, needs_reset)
         if removed is not None:
             gone = (removed > 0).astype(np.float64)
             arrays["lost"] = np.maximum(arrays["lost"], gone) if "lost" in arrays else gone
             is_any_lost = bool(arrays["lost"].any())
         if self.racks is not None:
             of_devices = None if faults is None else faults.of_devices()
+            arrays[CPU_CORES] = demand.asked.get(CPU_CORES, np.zeros(self._count))
             arrays.update(self.racks.quantities(arrays, before, of_devices, seconds, tick))
         level = self._lost.level(arrays, before, removed) if is_any_lost else Level(self._count, arrays, self._masks)
         if self._boards is None or self._boards.sensors is None:
@@ -483,18 +487,28 @@ class Relations:
         moment = Moment(tick, self._epoch_seconds + tick * seconds)
         swing = demand.swing
         if swing is not None and not subset.is_all:
-            swing = Swing(*(each[subset.positions] for each in swing))
+            swing = Swing(*(values[subset.positions] for values in swing))
         return self._boards.step(work, past, moment, seconds, swing)
 
     def _add_counters(
-        self, arrays: dict[str, Floats], demand: Demand, before: Level | None, seconds: float, reset: Mask | None
-    ) -> None:
+        self, arrays: dict[str, Floats], demand: Demand, before: Level | None, seconds: float, reset: Mask | None,
+        tick: int,
+    ) -> None:  # fmt: skip
+        sensors = None if self._boards is None else self._boards.sensors
+        counted_shares = {} if sensors is None else sensors.counted_shares(tick)
+        # Over links from board to board the counter of one end derives from that of the other.
+        meshed = self._present.get(FETCHED[0])
         for counter, rate in INTEGRALS.items():
             if rate in arrays:
                 so_far: Floats | float = before.arrays[counter] if before else self._first.get(counter, 0.0)
                 if reset is not None:
                     so_far = np.where(reset, 0.0, so_far)
                 counted = arrays[rate] * seconds
+                if counter in counted_shares:
+                    share = self._subset.put(counted_shares[counter], np.ones(self._count))
+                    if meshed is not None and counter in CARRIED:
+                        share = np.where(meshed, 1.0, share)
+                    counted *= share
                 counted += so_far
                 arrays[counter] = counted
         errors = before.arrays if before else dict.fromkeys(ERROR_COUNTERS, np.zeros(self._count))
@@ -509,7 +523,9 @@ class Relations:
             return {}
         shown = self._subset.of({name: level.arrays[name] for name in PACED})
         paces = self._boards.pace(shown)
-        return {kind: self._subset.put(pace, np.ones(self._count)) for kind, pace in paces.items()}
+        of_all = {kind: self._subset.put(pace, np.ones(self._count)) for kind, pace in paces.items()}
+        loading = None if self.racks is None else self.racks.pace(level.arrays)
+        return of_all if loading is None else of_all | {CPU_CORES: loading}
 
     def ends(self, quantity: str) -> tuple[Floats, Floats] | None:
         """The value of a quantity at load 0, and what load 100 adds; None for a quantity without ranges."""
@@ -529,15 +545,13 @@ class Relations:
             memory_share=self._memory_share,
         )
 
-    def _held_memory(self, seed: int, keys: Keys) -> Floats:
-        return 1.0 - _MEMORY_SPREAD * uniform(seed, keys, "memory spread", 0)
-
     def _maxima(self) -> dict[str, Floats]:
         ones = np.ones(self._count)
+        highest = self._high if self.racks is None else {**self._high, CPU_CORES: self.racks.cores()}
         maxima = {}
         for name in ("usage_ratio", *ASKABLE):
             if name in self._present:
-                most = self._memory.max_used if name == USED else self._high.get(name, ones)
+                most = self._memory.max_used if name == USED else highest.get(name, ones)
                 maxima[name] = np.where(self._present[name], most, 0.0)
         return self._with_boards(maxima, {} if self._boards is None else self._boards.engines.maxima)
 
@@ -555,3 +569,7 @@ class Relations:
         """Every quantity of some device, with the devices that have it, shape (devices,)."""
         created = {"created_seconds": np.ones(self._count, dtype=np.bool_)}
         return {name: has for name, has in self._present.items() if has.any()} | created
+
+
+def _held_memory(seed: int, keys: Keys) -> Floats:
+    return 1.0 - _MEMORY_SPREAD * uniform(seed, keys, "memory spread", 0)

@@ -60,14 +60,19 @@ def add_reported(arrays: dict[str, Floats], before: Level, tick: FaultTick, epoc
         arrays[_PENDING] = arrays[_PAGES_PENDING] = np.maximum(arrays[_PENDING], pending)
 
 
-def recovery_action(arrays: Mapping[str, Floats]) -> Floats:
-    """What the driver advises: a reset where the board does no work without one, or once its work has ended."""
+def recovery_action(arrays: Mapping[str, Floats], needs_reset: Mask | None) -> Floats:
+    """What the driver advises: a reset where the board does no work without one, or once its work has ended.
+
+    :param needs_reset: the boards with faults that advise one; None for none.
+    """
     troubles = [arrays[name] for name in ("xid", _PENDING, "hung") if name in arrays]
-    if not any(each.any() for each in troubles):
+    if not any(trouble.any() for trouble in troubles):
         return np.zeros(len(arrays["xid"]))
     dead = np.isin(arrays["xid"], _DEAD_UNTIL_RESET)
     if "hung" in arrays:
         dead = dead | (arrays["hung"] > 0)
+    if needs_reset is not None:
+        dead = dead | needs_reset[: len(dead)]
     return np.where(dead, _RESET_IT, np.where(arrays[_PENDING] > 0, _DRAIN_AND_RESET, 0.0))
 
 
@@ -93,7 +98,7 @@ def reports_of_boards(
     if faults is not None:
         reports = list(faults.of_devices().reports)
         if before is not None and (silent := _silent(before, faults)) is not None:
-            reports = [Report(units[~silent[units]], code) for units, code in reports]
+            reports = [report._replace(devices=report.devices[~silent[report.devices]]) for report in reports]
     # Without dynamics devices show it only while a fault has removed one of them.
     if before is not None and "lost" in before.arrays and "lost" in arrays:
         fallen = fallen_off(arrays, before, removed)

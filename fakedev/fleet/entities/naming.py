@@ -7,15 +7,17 @@ server that usually has the board, if they are known.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import uuid
 from collections.abc import Mapping
 from typing import Final
 
-from fakedev.fleet.spec.device_types import PartSpec
+from fakedev.fleet.spec.device_types import DeviceType, PartSpec
 from fakedev.fleet.spec.drivers import cuda_of
 from fakedev.fleet.spec.fleet_spec import NodeSpec, PoolSpec
-from fakedev.fleet.spec.quantities import FACT_ALIASES
+from fakedev.fleet.spec.quantities import FACT_ALIASES, IMEX_DOMAIN_WORDS
+from fakedev.fleet.spec.rack_spec import RackSpec
 
 #: The alphabet of names that Kubernetes generates: without vowels and characters that look alike.
 LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -46,7 +48,7 @@ def driver_facts(driver: str, of_type: Mapping[str, str]) -> dict[str, str]:
 
 
 def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[str, str]:
-    """All facts of one device; those of the device win over those of its node, pool and type.
+    """All facts of one device; its own facts win over the facts of its node, pool and type.
 
     The original's label names (``addr``, ``file``, ``pciid``, ``name``) and ours are aliases of each other, so that any
     identity works on any device. A version of NVIDIA's driver decides the version of CUDA.
@@ -104,12 +106,31 @@ def _rack_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[s
         "platform_host_id": "1",
         # Captures of both types have the modules 2, 1, 4, 3.
         "platform_module_id": str((index ^ 1) + 1),
+        # At the start; then it follows the quantity of this name.
+        "imex_domain_status": IMEX_DOMAIN_WORDS[0],
+        **_smoothing_facts(pool.device_type, racks),
     }
     if racks.switch_trays:
         number = (tray * pool.devices_per_node + index) // (racks.partition or racks.trays * pool.devices_per_node)
         cluster = str(uuid.UUID(bytes=_digest(seed, name, 0, "cluster"), version=4))
         facts |= {"fabric_cluster_uuid": cluster, "fabric_clique_id": str(number), "fabric_state": "3"}
     return facts
+
+
+def _smoothing_facts(board: DeviceType, racks: RackSpec) -> dict[str, str]:
+    """The settings of power smoothing in NVML's units; none without it. Privilege 2 sees all of them."""
+    if not racks.smooths_power or board.dynamics is None:
+        return {}
+    floor = racks.smoothing_floor_percent
+    facts = {
+        "power_smoothing_enabled": "1",
+        "power_smoothing_privilege": "2",
+        "power_smoothing_floor_percent": f"{floor:g}",
+        "power_smoothing_floor_watts": f"{board.dynamics.power_limit_watts * floor / 100.0:g}",
+        "power_smoothing_hysteresis": f"{racks.smoothing_hold_seconds * 1000.0:.0f}",
+    }
+    ramps = {"power_smoothing_ramp_up": racks.ramp_up_watts, "power_smoothing_ramp_down": racks.ramp_down_watts}
+    return facts | {name: f"{watts * 1000.0:.0f}" for name, watts in ramps.items() if math.isfinite(watts)}
 
 
 def _server_facts(pool: PoolSpec, index: int) -> dict[str, str]:
@@ -121,7 +142,7 @@ def _server_facts(pool: PoolSpec, index: int) -> dict[str, str]:
 
 
 def part_facts(seed: int, node: str, index: int, number: int, part: PartSpec) -> dict[str, str]:
-    """The facts of a part beside those of its device.
+    """The facts of a part in addition to its device's.
 
     :param number: of the part, among the parts of its device.
     """
@@ -141,7 +162,7 @@ def _with_aliases(facts: Mapping[str, str]) -> dict[str, str]:
 
 
 def generated_name(number: int, length: int) -> str:
-    """The last so many digits of a number as letters and digits, as in names that Kubernetes generates."""
+    """The last digits of a number as letters and digits, as in names that Kubernetes generates."""
     letters = []
     for _ in range(length):
         number, letter = divmod(number, len(LETTERS))

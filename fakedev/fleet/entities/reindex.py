@@ -50,7 +50,7 @@ class Reindex:
     def each_followed(self, every: Sequence[Positions]) -> list[Positions]:
         """As :meth:`followed`, for each of at least one list of entities."""
         places = self.new_of[np.concatenate(every)]
-        ends = np.cumsum([len(each) for each in every])
+        ends = np.cumsum([len(places) for places in every])
         stays = places >= 0
         ends = np.append(0, np.cumsum(stays))[ends].tolist()
         places = places[stays]

@@ -16,6 +16,7 @@ from fakedev.fleet.entities.randomness import Floats, Keys, uniform
 from fakedev.fleet.entities.state import Positions
 from fakedev.fleet.links.link_layout import LinkLayout
 from fakedev.fleet.parts.part_layout import Parts
+from fakedev.fleet.spec.device_types import MAX_SWITCH
 from fakedev.fleet.spec.fleet_spec import NodeSpec, PoolSpec
 from fakedev.fleet.spec.limits import Shard, entity_key
 
@@ -160,7 +161,7 @@ class Roster:
     def keys(self) -> Keys:
         """A key of randomness for each device: shape (devices,)."""
         names = [(node.pool.name, node.name, str(i)) for node in self.nodes for i in range(node.pool.devices_per_node)]
-        return np.array([entity_key(*each) for each in names], dtype=np.uint64)
+        return np.array([entity_key(*name) for name in names], dtype=np.uint64)
 
     def inlets(self) -> Floats:
         """The inlet temperature of each device in degrees Celsius, NaN for the type's own: shape (devices,)."""
@@ -177,22 +178,37 @@ class Roster:
     def inlet_rises(self) -> Floats:
         """How much warmer its place in a rack makes the inlet of each device: shape (devices,)."""
         rises = [
-            each.spec.place % each.pool.racks.trays * each.pool.racks.inlet_step_celsius if each.pool.racks else 0.0
-            for each in self.nodes
+            node.spec.place % node.pool.racks.trays * node.pool.racks.inlet_step_celsius if node.pool.racks else 0.0
+            for node in self.nodes
         ]
         return np.repeat(np.array(rises), [node.pool.devices_per_node for node in self.nodes])
 
     def places(self, seed: int) -> Floats:
         """How far the slot and the place in the room take each device's usual inlet temperature: shape (devices,).
 
-        Each of the two is -1 to 1. The slot is that of the server: all nodes of a pool have the same.
+        Each of the two is -1 to 1. The slot is a position in the server, the same for all nodes of a pool.
         """
         rooms = np.array([entity_key("place in the room", node.pool.name, node.name) for node in self.nodes], np.uint64)
         slots = [[entity_key("slot", node.pool.name, str(i)) for i in range(node.pool.devices_per_node)]
                  for node in self.nodes]  # fmt: skip
         counts = [node.pool.devices_per_node for node in self.nodes]
-        both = (np.repeat(rooms, counts), np.array([key for each in slots for key in each], dtype=np.uint64))
+        both = (np.repeat(rooms, counts), np.array([key for slot in slots for key in slot], dtype=np.uint64))
         return sum((2.0 * uniform(seed, keys, "inlet", 0) - 1.0 for keys in both), np.zeros(self.device_count))
+
+    def pcie_switches(self) -> Positions:
+        """The PCIe switch of each device among all, -1: it has a link of its own to the host; shape (devices,)."""
+        found = np.full(self.device_count, -1, dtype=np.int64)
+        for place, node in enumerate(self.nodes):
+            switches = node.pool.device_type.connections.server.pcie_switches
+            if len(node.devices) <= len(switches):
+                found[node.devices] = np.array(switches[: len(node.devices)]) + place * (MAX_SWITCH + 1)
+        return found
+
+    def switch_mates(self, device: int) -> list[int]:
+        """The devices that share a PCIe switch with a device."""
+        switches = self.pcie_switches()
+        own = switches[device]
+        return [other for other in np.flatnonzero(switches == own).tolist() if own >= 0 and other != device]
 
     def facts(self, seed: int, node: RosterNode) -> list[dict[str, str]]:
         """The facts of each device of a node, in order of index.

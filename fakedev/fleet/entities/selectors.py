@@ -71,7 +71,7 @@ def resolve(words: Sequence[str], roster: Roster, node: str = "") -> Positions:
 def resolve_here(
     words: Sequence[str], roster: Roster, node: str = "", *, of_configuration: bool = False
 ) -> Positions:
-    """As :func:`resolve`, but in a shard the words name units of the whole fleet; the result has those of the shard.
+    """As :func:`resolve`, but in a shard the words name units of the whole fleet; the result has the shard's units.
 
     :param of_configuration: the words are for all shards, so that this shard may have none of the units.
     :raises Refused: also for words that name a node of another shard, or no unit of this shard.
@@ -121,7 +121,7 @@ def _only_device(file: str, roster: Roster) -> int:
         (first, pool), (second, other) = names[:2]
         raise Refused(
             "bad-argument",
-            f"device {file!r} is on {sum(len(each.nodes) for each in pools)} nodes: name one, "
+            f"device {file!r} is on {sum(len(pool.nodes) for pool in pools)} nodes: name one, "
             f"as {first}/{roster.files(pool)[file]} or {second}/{roster.files(other)[file]}, or give node=",
             "devices",
         )
@@ -159,7 +159,7 @@ def _parts(word: str, roster: Roster) -> list[int]:
     node, _, device = device_word.rpartition("/")
     devices = _on_nodes(node, device, roster, is_whole_fleet=False)
     fits = _matcher(part)
-    parts = [roster.parts.of(each) for each in devices]
+    parts = [roster.parts.of(device) for device in devices]
     found = [unit for units in parts for unit in units if fits(str(unit - units.start))]
     if not found:
         of, count = roster.unit_name(devices[0]), len(parts[0])
@@ -188,7 +188,7 @@ def _nodes(part: str, roster: Roster) -> list[RosterNode]:
     if not _TOKEN.search(part):
         return []
     fits = _matcher(part)
-    return [each for each in roster.nodes if fits(each.name)]
+    return [node for node in roster.nodes if fits(node.name)]
 
 
 def _indices(part: str, files: Mapping[str, int]) -> list[int]:
@@ -316,7 +316,7 @@ def words_of(roster: Roster, units: Positions) -> list[str]:
     words = []
     for key, those in alike.items():
         devices = _devices(np.frombuffer(key, dtype=np.int64).tolist())
-        nodes_alike = _names([roster.nodes[each].name for each in those])
+        nodes_alike = _names([roster.nodes[node].name for node in those])
         words += [f"{node}/{device}" for node in nodes_alike for device in devices]
     return words
 
@@ -350,7 +350,7 @@ def _names(names: list[str]) -> list[str]:
         width = len(digits) if digits[0] == "0" and digits != "0" else 0
         numbered.setdefault((prefix, width), []).append(int(digits))
     for (prefix, width), numbers in numbered.items():
-        found += [f"{prefix}{each}" for each in _runs(sorted(numbers), width)]
+        found += [f"{prefix}{run}" for run in _runs(sorted(numbers), width)]
     return found
 
 

@@ -105,7 +105,7 @@ def column(axis: str, dtype: DTypeLike = np.float64, of: str = "") -> Any:
     return field(default_factory=lambda: np.zeros(0, dtype=dtype), metadata={"axis": axis, "of": of})
 
 
-#: A column of so many rows costs time to copy: if they are all equal the value is kept once.
+#: Rows from which on a column takes time to copy: if they are all equal the value is kept once.
 MANY_ROWS: Final = 20_000
 
 
@@ -132,7 +132,7 @@ class Rows:
     def _joined_steps(self, other: Self, **counts: int) -> Steps[dict[str, Any]]:
         """The columns, each joined with the same column of other rows, in one step.
 
-        :param counts: the rows of each axis that has positions before those of the other rows.
+        :param counts: the rows of each axis whose positions come before the other rows.
         """
         columns = {}
         for name, _, of in self._columns():
@@ -178,7 +178,7 @@ def _is_kept_once(values: NDArray[Any]) -> bool:
 
 
 def _has_only(values: NDArray[Any], value: Any) -> bool:
-    """Whether all values are the same; nearly always, one of three tells if they are not."""
+    """Whether all values are the same; if not, comparing three of them nearly always shows it."""
     if _is_kept_once(values):
         return bool(values[0] == value)
     return bool(values[-1] == value and values[len(values) // 2] == value and (values == value).all())

@@ -1,4 +1,4 @@
-"""The effect of each kind of fault on devices: when it strikes, while it lasts, and when it is over."""
+"""The effect of each kind of fault on devices: when it starts, while it lasts, and when it is over."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from fakedev.fleet.boards.conditions import WITH_NODE
 from fakedev.fleet.entities.state import Positions
-from fakedev.fleet.faults.per_tick import Cut, FaultTick
+from fakedev.fleet.faults.per_tick import Cut, Ending, FaultTick
 from fakedev.fleet.spec.fault_kinds import ALL_LINKS, FaultKind
+from fakedev.fleet.spec.nvlink_errors import LINK_DOWN, PEER_DOWN, NvlinkError, link_down, nvlink_error
 from fakedev.fleet.spec.rack_spec import SWITCHES_OF_TRAY
-from fakedev.fleet.spec.xids import XIDS_OF_FABRIC, Xid
+from fakedev.fleet.spec.xids import Xid
 
 
 class Target(NamedTuple):
@@ -94,7 +95,20 @@ def _count_corrected(name: str) -> Act:
 
 def _end_work(text: str) -> Act:
     """End the workloads; ``{}`` stands for the name of the device."""
-    return lambda tick, target: tick.end_work(target.devices, f"{text}, terminated", target.fault_id)
+    return lambda tick, target: tick.end_work(Ending(target.devices, f"{text}, terminated", target.fault_id))
+
+
+def _refuse_shared_memory(tick: FaultTick, target: Target) -> None:
+    """Without the IMEX daemon no new work gets memory of other nodes; what others have stays as it is."""
+    text = "IMEX daemon of {} is down: no memory of other nodes, terminated"
+    began = tick.now_seconds - tick.seconds
+    tick.end_work(Ending(target.devices, text, target.fault_id, of_shared=True, since_seconds=began))
+
+
+def _forget_shared_memory(tick: FaultTick, target: Target) -> None:
+    """A daemon that started anew knows no memory that was given before: all work that has some is invalid."""
+    text = "IMEX daemon of {} started anew: memory of other nodes is invalid, terminated"
+    tick.end_work(Ending(target.devices, text, target.fault_id, of_shared=True))
 
 
 def _count_replays(tick: FaultTick, target: Target) -> None:
@@ -125,13 +139,15 @@ def _cut_links(tick: FaultTick, target: Target) -> None:
 
 def _strike_tray(tick: FaultTick, target: Target) -> None:
     """The links of all boards to the switches of a tray go down: the first of them counts the error."""
+    link = int(target.values["tray"]) * SWITCHES_OF_TRAY
     tick.put("link_errors", target.devices, 1.0, np.add)
-    tick.struck.append(Cut(target.devices, int(target.values["tray"]) * SWITCHES_OF_TRAY))
+    tick.struck.append(Cut(target.devices, link))
+    tick.report(target.devices, Xid.NETIR, link_down(PEER_DOWN, link))
 
 
 def _cut_tray(tick: FaultTick, target: Target) -> None:
     first = int(target.values["tray"]) * SWITCHES_OF_TRAY
-    tick.cuts.extend(Cut(target.devices, first + each) for each in range(SWITCHES_OF_TRAY))
+    tick.cuts.extend(Cut(target.devices, first + offset) for offset in range(SWITCHES_OF_TRAY))
 
 
 def _slow_pump(tick: FaultTick, target: Target) -> None:
@@ -188,11 +204,13 @@ _EFFECTS: Final[Mapping[str, Effect]] = {
     "pcie-slow": Effect(hold=_slow_pcie),
     "pcie-replays": Effect(hold=_count_replays),
     "cable": Effect(hold=_all(_put("worn_link", "link", np.fmax), _put("wear_per_hour", "rate", np.fmax))),
-    "switch-tray": Effect(strike=_all(_strike_tray, _code(Xid.NETIR)), hold=_all(_cut_tray, _put("tray_lost"))),
+    "switch-tray": Effect(strike=_strike_tray, hold=_all(_cut_tray, _put("tray_lost"))),
     "partition-mismatch": Effect(hold=_put("fabric_closed")),
-    "imex-down": Effect(hold=_put("imex_down")),
+    "imex-down": Effect(hold=_all(_put("imex_down"), _refuse_shared_memory), recover=_forget_shared_memory),
+    "route": Effect(hold=_all(_put("route_lost"), _put("route_share", "share", np.fmin))),
     "coolant-leak": Effect(hold=_all(_put("leak"), _put("resistance", "resistance", np.multiply)), adds_up=True),
     "pump": Effect(hold=_slow_pump, adds_up=True),
+    "valve": Effect(hold=_slow_pump, adds_up=True),
     "busbar": Effect(hold=_put("rack_kilowatts", "kilowatts", np.fmin)),
     "fan-wall": Effect(hold=_put("inlet_rise_celsius", "celsius", np.add), adds_up=True),
     "grace-thermal": Effect(hold=_put("cpu_rise_celsius", "celsius", np.fmax)),
@@ -204,8 +222,15 @@ _EFFECTS: Final[Mapping[str, Effect]] = {
 
 
 def effect_of(kind: FaultKind, values: Mapping[str, float]) -> Effect:
-    """The effect of a kind of fault on devices with these values; that of ``xid`` follows from its code."""
-    return _xid_effect(int(values["code"])) if kind.name == "xid" else _EFFECTS.get(kind.name, NOTHING)
+    """The effect of a kind of fault on devices with these values; the effect of ``xid`` follows from its code.
+
+    :raises ValueError: for an error of NVLink that does not exist.
+    """
+    if kind.name != "xid":
+        return _EFFECTS.get(kind.name, NOTHING)
+    code = int(values["code"])
+    error = nvlink_error(code, *(int(values[name]) for name in ("subcode", "status", "reason")))
+    return _xid_effect(code) if error is None else _nvlink_effect(error)
 
 
 def is_lasting(kind: FaultKind, effect: Effect) -> bool:
@@ -234,10 +259,28 @@ def _xid_effect(code: int) -> Effect:
             base = _LINK_DOWN
         case Xid.FALLEN_OFF:
             base = _LOST
-        case _ if code in XIDS_OF_FABRIC:  # of NVLink 5: traffic is lost, and with it the work that waits for it
-            base = Effect(_all(_count("link_errors"), ends))
         case Xid.MANY_SINGLE_BIT:
             base = Effect(_count("memory_errors_correctable", "count"))
         case _:
             base = NOTHING
     return replace(base, strike=_all(base.strike, _code(code)))
+
+
+def _nvlink_effect(error: NvlinkError) -> Effect:
+    """The effect of an error of NVLink 5: by NVIDIA's advice nothing ends, or the work, or the board needs a reset."""
+    ends = _end_work(f"XID {error.code} on {{}}")
+
+    def strike(tick: FaultTick, target: Target) -> None:
+        link = max(0, int(target.values["link"]))
+        tick.put("link_errors", target.devices, 1.0, np.add)
+        tick.report(target.devices, error.code, error.message(link))
+        if error.subcode == LINK_DOWN:
+            tick.struck.append(Cut(target.devices, link))
+
+    def cut(tick: FaultTick, target: Target) -> None:
+        if error.subcode == LINK_DOWN:
+            tick.cuts.append(Cut(target.devices, max(0, int(target.values["link"]))))
+
+    if error.action == "R":
+        return Effect(strike, _all(cut, _put("idled"), _put("needs_reset"), ends), _RESET)
+    return Effect(_all(strike, ends, _put("access_timeout")) if error.action else strike)

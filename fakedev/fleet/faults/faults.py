@@ -15,16 +15,16 @@ from fakedev.fleet.faults.effects import Act, Target, no_effect
 from fakedev.fleet.faults.per_tick import FaultTick
 from fakedev.fleet.faults.rules import ROUNDING_SECONDS, Change, Fault, FaultRules, Signs
 from fakedev.fleet.parts.part_layout import Parts
-from fakedev.fleet.spec.fault_kinds import OF_MACHINES, Scope
+from fakedev.fleet.spec.fault_kinds import MACHINE_SCOPES, Scope
 from fakedev.fleet.spec.fleet_spec import FaultSpec
 from fakedev.fleet.spec.limits import Limits, check_limit, entity_key
 
-#: Faults with so many devices are drawn together: a draw takes some time however few the devices are.
+#: Faults with up to this number of devices are drawn together: each draw has a fixed cost.
 _DRAWN_TOGETHER: Final = 8192
 
 
 class _Tick(NamedTuple):
-    """Devices that a fault strikes, affects and releases in a tick; whether it is over then, and was active before."""
+    """Devices that a fault hits, affects and releases in a tick; whether it is over then, and was active before."""
 
     struck: Positions
     held: Positions
@@ -35,14 +35,14 @@ class _Tick(NamedTuple):
 
 def _in_order(ticks: list[tuple[Fault, _Tick]]) -> list[tuple[Fault, _Tick]]:
     """Faults in the order of their effects: as they came, but last and by name those whose numbers add up."""
-    adding = [each for each in ticks if each[0].effect.adds_up]
+    adding = [tick for tick in ticks if tick[0].effect.adds_up]
     if len(adding) <= 2:  # two numbers have the same sum in both orders
         return ticks
-    return [each for each in ticks if not each[0].effect.adds_up] + sorted(adding, key=lambda each: each[0].key)
+    return [tick for tick in ticks if not tick[0].effect.adds_up] + sorted(adding, key=lambda each: each[0].key)
 
 
 class NearFaults(NamedTuple):
-    """The faults that affect a unit now, and those of the changes of the last tick that concern it."""
+    """The faults that affect a unit now, and the last tick's changes that concern it."""
 
     now: list[Fault]
     changed: list[Fault]
@@ -117,7 +117,7 @@ class Faults:
 
     def standing(self) -> list[Fault]:
         """The faults, oldest first, without those that are cleared and end with the next tick."""
-        return [each for each in self.by_id.values() if not each.is_cleared]
+        return [fault for fault in self.by_id.values() if not fault.is_cleared]
 
     def find(self, fault_id: str) -> Fault:
         """The fault of that id.
@@ -126,7 +126,7 @@ class Faults:
         """
         fault = self.by_id.get(fault_id)
         if fault is None or fault.is_cleared:
-            ids = [each.fault_id for each in self.standing()]
+            ids = [fault.fault_id for fault in self.standing()]
             raise Refused("unknown-name", unknown_name("fault", fault_id, ids), "fault")
         return fault
 
@@ -278,7 +278,7 @@ class Faults:
 
     def frozen(self) -> Mask | None:
         """The units whose whole series are frozen, shape (units,); None for none."""
-        frozen = [each for each in self.active(Scope.SERIES) if each.kind.name == "frozen" and each.metric is None]
+        frozen = [fault for fault in self.active(Scope.SERIES) if fault.kind.name == "frozen" and fault.metric is None]
         if not frozen:
             return None
         which = np.zeros(self.parts.unit_count, np.bool_)
@@ -308,20 +308,20 @@ class Faults:
         found: list[dict[str, Fault]] = [{} for _ in units]
         places: dict[int, list[int]] = {}
         for place, unit in enumerate(units):
-            for each in {unit, self.parts.owner(unit)}:
-                places.setdefault(each, []).append(place)
+            for key in {unit, self.parts.owner(unit)}:
+                places.setdefault(key, []).append(place)
         is_asked = np.zeros(self.parts.unit_count, np.bool_)
         is_asked[list(places)] = True
         where = [(fault, fault.concerned) for fault in self.by_id.values()]
         where += [(fault, concerned) for fault, _, concerned in self.changes]
         for fault, concerned in where:
-            if fault.kind.scope in OF_MACHINES and fault.moves(quantity):
+            if fault.kind.scope in MACHINE_SCOPES and fault.moves(quantity):
                 acts = fault.acts(quantity, signs)
                 for unit in concerned[is_asked[concerned]].tolist():
                     for place in places[unit]:
                         if acts[units[place]]:
                             found[place][fault.fault_id] = fault
-        return [list(each.values()) for each in found]
+        return [list(by_fault.values()) for by_fault in found]
 
     def near(self, unit: int) -> NearFaults:
         """The faults that affect a device or part now, or did in the last tick."""
@@ -346,7 +346,7 @@ class Faults:
         return [
             fault
             for fault in kinds.values()
-            if fault.kind.scope in OF_MACHINES
+            if fault.kind.scope in MACHINE_SCOPES
             and fault.acts(quantity, signs)[0]
             and (is_limited or not fault.is_limit_of(quantity))
         ]
@@ -370,7 +370,7 @@ class Faults:
         marks = marks_of_all[units]
         _, firsts, groups = np.unique(marks, return_index=True, return_inverse=True)
         ordered = np.split(units[np.argsort(groups, kind="stable")], np.cumsum(np.bincount(groups))[:-1])
-        return [ordered[each] for each in np.argsort(firsts).tolist()]
+        return [ordered[place] for place in np.argsort(firsts).tolist()]
 
     def of_exporters(self, quantity: str, near: NearFaults) -> list[Fault]:
         """The exporter faults that change or hide a quantity of a device or part."""

@@ -17,6 +17,7 @@ from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.parts.part_layout import Parts
 from fakedev.fleet.spec.fault_kinds import Scope
 from fakedev.fleet.spec.quantities import COUNTERS
+from fakedev.fleet.steps import Steps
 
 _CREATED: Final = "created_seconds"
 #: What pages derive from the time: a shown level has these of units with frozen series, NaN for the others, and none of
@@ -62,7 +63,7 @@ class ExporterFaults:
 
     def shown(
         self, level: Level, before: Level, faults: Faults, start_seconds: float, start_wall_seconds: float
-    ) -> Level:
+    ) -> Steps[Level]:
         """The level that exporters show; the same object without exporter faults.
 
         :param before: the level a tick ago.
@@ -73,24 +74,24 @@ class ExporterFaults:
             if fault.kind.name == "counter-reset":
                 self._restart(before, fault, devices, start_seconds)
             elif fault.kind.name == "frozen" and what in ("began", "struck"):
-                self._freeze(before, fault, devices, start_seconds, start_wall_seconds)
-        for fault_id in [each for each in self._frozen if each not in faults.by_id]:
+                yield from self._freeze(before, fault, devices, start_seconds, start_wall_seconds)
+        for fault_id in [fault_id for fault_id in self._frozen if fault_id not in faults.by_id]:
             del self._frozen[fault_id]
         active = faults.active(Scope.SERIES)
         self.is_active = bool(self._frozen or self._offsets)
         if not active and not self._offsets:
             return level
-        return self._changed(level, active)
+        return (yield from self._changed(level, active))
 
     def _freeze(
         self, before: Level, fault: Fault, devices: Positions, now_seconds: float, wall_seconds: float
-    ) -> None:
+    ) -> Steps[None]:
         """Freeze devices at the values of a tick ago; devices that are already frozen stay as they are."""
         frozen = self._frozen.get(fault.fault_id)
         if frozen is None:
             frozen = self._frozen[fault.fault_id] = _Frozen(self._parts.with_parts(fault.devices), {})
         units = self._parts.with_parts(devices)
-        frozen.freeze(before, units, _names(before, fault))
+        yield from frozen.freeze(before, units, _names(before, fault))
         if fault.metric is None:
             # Exporters derive these from their clock, which says the time of the last collection.
             frozen.hold("uptime_seconds", units, self._epoch_seconds + now_seconds - before.arrays[_CREATED][units])
@@ -107,7 +108,7 @@ class ExporterFaults:
             self._created = np.full(self._count, np.nan)
         self._created[devices] = self._epoch_seconds + start_seconds
 
-    def _changed(self, level: Level, active: Sequence[Fault]) -> Level:
+    def _changed(self, level: Level, active: Sequence[Fault]) -> Steps[Level]:
         arrays, present = overlaid(level.arrays), overlaid(level.present)
         for name, offsets in self._offsets.items():
             # A reset board counts from 0 anyway.
@@ -119,7 +120,7 @@ class ExporterFaults:
         for fault in active:
             if fault.kind.name == "frozen":
                 # It holds a value for each device, which the faults before it do not change.
-                self._write(level, values, arrays)
+                yield from self._write(level, values, arrays)
                 values = []
                 devices = self._parts.with_parts(fault.concerned)
                 frozen = self._frozen[fault.fault_id]
@@ -129,17 +130,18 @@ class ExporterFaults:
                         changed = arrays[name].copy()
                         changed[devices] = frozen.values[name][places]
                         arrays[name] = changed
+                        yield
                 for name in FROZEN_TIMES if fault.metric is None else ():
                     times = arrays[name].copy() if name in arrays else np.full(self._count, np.nan)
                     times[devices] = frozen.values[name][places]
                     arrays[name] = times
             elif fault.kind.name in ("nan", "sentinel"):
                 values.append(fault)
-        self._write(level, values, arrays)
+        yield from self._write(level, values, arrays)
         self._hide(level, [fault for fault in active if fault.kind.name == "absent"], present)
         return Level(level.count, arrays, present)
 
-    def _write(self, level: Level, faults: Sequence[Fault], arrays: MutableMapping[str, Floats]) -> None:
+    def _write(self, level: Level, faults: Sequence[Fault], arrays: MutableMapping[str, Floats]) -> Steps[None]:
         """Write the values that faults give to all their devices; of several faults of a series the last one counts.
 
         The arrays are written once, however many faults there are.
@@ -153,6 +155,7 @@ class ExporterFaults:
                 changed = arrays[name].copy()
                 changed[devices] = shown[last[devices]]
                 arrays[name] = changed
+                yield
 
     def _hide(self, level: Level, faults: Sequence[Fault], present: MutableMapping[str, Mask]) -> None:
         """Hide the series of devices."""
@@ -193,13 +196,14 @@ class _Frozen:
     units: Positions
     values: dict[str, Floats]
 
-    def freeze(self, before: Level, units: Positions, names: Sequence[str]) -> None:
+    def freeze(self, before: Level, units: Positions, names: Sequence[str]) -> Steps[None]:
         """Freeze some of the units at their values in a level."""
         places = np.searchsorted(self.units, units)
         for name in names:
             if name not in self.values:
                 self.values[name] = before.arrays[name][self.units]
             self.values[name][places] = before.arrays[name][units]
+            yield
 
     def hold(self, name: str, units: Positions, values: Floats) -> None:
         """Hold values of some of the units that no level has."""
@@ -273,7 +277,7 @@ class NodePageFaults:
         self.by_fault = []
         for fault in self._faults.active(Scope.PAGE, Scope.NODE):
             positions = set(self._roster.node_positions(fault.concerned).tolist())
-            self.by_fault.append((fault, frozenset(self._roster.nodes[each].name for each in positions)))
+            self.by_fault.append((fault, frozenset(self._roster.nodes[position].name for position in positions)))
 
     def of(self, names: frozenset[str]) -> PageFaults | None:
         """The faults of a page of some nodes: those that all of them have; None without faults."""

@@ -5,6 +5,7 @@ Lasting effects become the conditions of the devices; the others concern only th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -41,6 +42,7 @@ _LASTING: Final[Mapping[str, float]] = {
 _MOMENTARY: Final[Mapping[str, float]] = {
     "idled": 0.0,  # the board does no work
     "reset": 0.0,
+    "needs_reset": 0.0,  # the driver advises one
     "xid": np.nan,  # the reported code
     _PENDING: 0.0,
     **dict.fromkeys(ERROR_COUNTERS, 0.0),  # new errors
@@ -51,6 +53,9 @@ _OF_RACKS: Final[Mapping[str, float]] = {
     "wear_per_hour": 0.0,
     "fabric_closed": 0.0,  # its links carry nothing
     "tray_lost": 0.0,
+    "route_lost": 0.0,
+    "route_share": 1.0,  # of the traffic over links that are up
+    "access_timeout": 0.0,
     "imex_down": 0.0,
     "leak": 0.0,
     "flow_share": 1.0,
@@ -67,18 +72,27 @@ class Ending(NamedTuple):
     """A fault ends the workloads on some devices.
 
     :ivar text: the reason; ``{}`` stands for the device's name.
+    :ivar of_shared: only work that exchanges memory over the fabric with boards that are not among these, and all
+        ranks of its job.
+    :ivar since_seconds: only work that started then, or later.
     """
 
     devices: Positions
     text: str
     fault_id: str
+    of_shared: bool = False
+    since_seconds: float = -math.inf
 
 
 class Report(NamedTuple):
-    """An error code that the driver of some devices reports."""
+    """An error code that the driver of some devices reports.
+
+    :ivar message: the driver's words, where they depend on more than the code.
+    """
 
     devices: Positions
     code: int
+    message: str = ""
 
 
 class Cut(NamedTuple):
@@ -137,10 +151,10 @@ class FaultTick:
 
     def _of_boards(self, report: Report) -> Report:
         """The report of the devices' drivers: a lost instance is no board that has fallen off the bus."""
-        units, code = report
-        if code == Xid.FALLEN_OFF:
+        units = report.devices
+        if report.code == Xid.FALLEN_OFF:
             units = units[units < self._parts.device_count]
-        return Report(self._parts.owners_of(units), code)
+        return report._replace(devices=self._parts.owners_of(units))
 
     def where(self, name: str) -> Mask | None:
         """The units with a flag, shape (D,); None for none."""
@@ -152,9 +166,9 @@ class FaultTick:
         reset, lost = self.where("reset"), self.where("lost")
         return reset if reset is None or lost is None else reset & ~lost
 
-    def report(self, devices: Positions, code: int) -> None:
+    def report(self, devices: Positions, code: int, message: str = "") -> None:
         """Report an error code of the devices' drivers."""
-        self.reports.append(Report(devices, code))
+        self.reports.append(Report(devices, code, message))
         self.put("xid", devices, code)
 
     def put(
@@ -168,10 +182,10 @@ class FaultTick:
         found = value if combine is None else combine(values[devices], value)
         values[devices] = np.minimum(found, _MOST_TIMES) if combine is np.multiply else found
 
-    def end_work(self, devices: Positions, text: str, fault_id: str) -> None:
+    def end_work(self, ending: Ending) -> None:
         """End the workloads on some devices."""
-        if len(devices):
-            self.endings.append(Ending(devices, text, fault_id))
+        if len(ending.devices):
+            self.endings.append(ending)
 
     def conditions(self, inlet_celsius: Floats) -> Conditions:
         """The conditions of the devices.
@@ -184,6 +198,8 @@ class FaultTick:
             given["inlet_celsius"] = np.where(rise == 0.0, np.nan, inlet_celsius + rise)
         if (closed := self.where("fabric_closed")) is not None:
             given["fabric_share"] = np.where(closed, 0.0, given.get("fabric_share", np.ones(self._count)))
+        if (routed := self._arrays.get("route_share")) is not None:
+            given["fabric_share"] = np.fmin(routed, given.get("fabric_share", routed))
         return Conditions(**given)
 
     def on(self, demand: Demand) -> Demand:

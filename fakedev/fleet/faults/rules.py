@@ -16,7 +16,7 @@ from fakedev.fleet.entities.selectors import resolve_here
 from fakedev.fleet.entities.state import Level, Mask, Positions
 from fakedev.fleet.faults.effects import Effect, effect_of, is_lasting
 from fakedev.fleet.racks.rack_layout import RackLayout
-from fakedev.fleet.spec.fault_kinds import KINDS, OF_RACKS, OF_WHOLE_NODES, FaultKind, fault_from_fields
+from fakedev.fleet.spec.fault_kinds import KINDS, NODE_SCOPES, OF_RACKS, FaultKind, fault_from_fields
 from fakedev.fleet.spec.fleet_spec import Cost, FaultSpec, MetricName
 from fakedev.fleet.spec.limits import entity_key
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
@@ -31,10 +31,12 @@ class Signs(NamedTuple):
 
     :ivar reasons: bits of ``throttle_reasons``.
     :ivar shut_down: lost units that no fault has made lost: heat shut them down.
+    :ivar failed_link: units with a worn link that has gone down.
     """
 
     reasons: Positions
     shut_down: Mask
+    failed_link: Mask
 
     @classmethod
     def of(cls, units: Positions, removed: Mask, *levels: Level) -> Signs:
@@ -47,8 +49,11 @@ class Signs(NamedTuple):
         for level in levels:
             if "throttle_reasons" in level.arrays:
                 reasons |= level.arrays["throttle_reasons"][units].astype(np.int64)
-        lost = levels[-1].arrays.get("lost")
-        return cls(reasons, ~removed & (False if lost is None else lost[units] > 0))
+        lost, failed = levels[-1].arrays.get("lost"), np.zeros(len(units), np.bool_)
+        for level in levels:
+            if "link_failed" in level.arrays:
+                failed |= level.arrays["link_failed"][units] > 0
+        return cls(reasons, ~removed & (False if lost is None else lost[units] > 0), failed)
 
 
 @dataclass(slots=True)
@@ -129,6 +134,8 @@ class Fault:
             return (signs.reasons & self.kind.reasons) > 0
         if quantity in self.kind.by_loss:
             return signs.shut_down
+        if quantity in self.kind.by_failed_link and self.on.any():
+            return signs.failed_link
         return np.ones(len(signs.reasons), np.bool_)
 
 
@@ -173,11 +180,15 @@ class FaultRules:
         devices = self._concerned(kind, spec, of_configuration=of_configuration)
         values = kind.values(spec.values)
         _check_parts(kind, values, devices, self.roster)
+        try:
+            effect = effect_of(kind, values)
+        except ValueError as error:
+            raise Refused("bad-argument", str(error), "code") from None
         metric = self.metric_of(spec.metric) if spec.metric else None
         if spec.every_seconds and spec.every_seconds < self.tick_seconds - ROUNDING_SECONDS:
             raise Refused("limit", f"must not be less than a tick of {self.tick_seconds:g} seconds", "every")
         first = devices
-        if kind.scope in OF_WHOLE_NODES and len(devices):
+        if kind.scope in NODE_SCOPES and len(devices):
             # One random number for the whole node.
             first = np.array([self.roster.nodes[each].first for each in self.roster.node_positions(devices).tolist()])
         elif kind.scope in OF_RACKS and len(devices) and self.racks is not None:
@@ -186,13 +197,13 @@ class FaultRules:
             first = devices[firsts[numbers]]
         keys = self.keys[first] ^ np.uint64(entity_key("fault", key or fault_id))
         off = np.zeros(len(devices), np.bool_)
-        return Fault(fault_id, key or fault_id, spec, kind, effect_of(kind, values), devices, keys, values, metric, off)
+        return Fault(fault_id, key or fault_id, spec, kind, effect, devices, keys, values, metric, off)
 
     def _concerned(self, kind: FaultKind, spec: FaultSpec, *, of_configuration: bool) -> Positions:
         """The units that it may affect: those of its device words that can have it."""
         devices = resolve_here(spec.devices, self.roster, spec.node, of_configuration=of_configuration)
         may_lack = of_configuration and self.roster.whole is not None
-        if kind.scope in OF_WHOLE_NODES and len(devices):
+        if kind.scope in NODE_SCOPES and len(devices):
             concerned = np.zeros(len(self.roster.nodes), np.bool_)
             concerned[self.roster.node_positions(devices)] = True
             devices = np.flatnonzero(concerned[self.roster.node_positions(np.arange(self.roster.device_count))])
@@ -232,7 +243,7 @@ class FaultRules:
         """
         types = [node.pool.device_type for node in self.roster.nodes]
         nodes = self.roster.node_positions(devices)
-        lowest, highest = np.array([each.power_limit_ends() for each in types])[nodes].T
+        lowest, highest = np.array([device_type.power_limit_ends() for device_type in types])[nodes].T
         accepting: Positions = devices[(lowest <= watts) & (watts <= highest)]
         if not len(accepting) and not may_lack:
             ends = {types[node].name: types[node].power_limit_ends() for node in np.unique(nodes).tolist()}

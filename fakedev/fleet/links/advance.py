@@ -115,7 +115,7 @@ def _of_other_ends(layout: LinkLayout, flags: Mask) -> Mask:
 
 
 def _links(layout: LinkLayout, devices: Positions, link: int) -> Positions:
-    """The links with a number of some devices, as far as these have so many."""
+    """The links with a number of some devices, where these have that number."""
     own = devices[devices < len(layout.counts)]
     return layout.firsts[own[layout.counts[own] > link]] + link
 

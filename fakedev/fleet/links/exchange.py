@@ -74,7 +74,7 @@ class Exchange:
         if not (sent.any() or received.any()):
             return
         if lost.any():
-            sent, received, most = (np.where(lost > 0, 0.0, each) for each in (sent, received, most))
+            sent, received, most = (np.where(lost > 0, 0.0, rate) for rate in (sent, received, most))
         for nodes in self._switched:
             sent, received = nodes.settle(sent, received, most)
         for of_links in self._meshed:
@@ -140,7 +140,7 @@ class _Switched:
         rooms = len(out) * total - all_out - all_into
         if most is not self._given:
             self._given, self._most = most, self._members.of(most)
-        more_out, more_into = (_parts(total - each, total, rooms) for each in (all_out, all_into))
+        more_out, more_into = (_parts(total - rate, total, rooms) for rate in (all_out, all_into))
         given_out = given_into = out + others * more_out
         if not is_alike:
             given_into = into + others * more_into

@@ -15,6 +15,7 @@ from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.links.link_layout import remaining_links
 from fakedev.fleet.links.link_levels import LinkHistory
 from fakedev.fleet.spec.fault_kinds import ALL_LINKS
+from fakedev.fleet.spec.nvlink_errors import LINK_DOWN
 from fakedev.fleet.spec.rack_spec import SWITCHES_OF_TRAY
 from fakedev.fleet.spec.xids import Xid
 
@@ -56,7 +57,7 @@ def port_facts(roster: Roster, node: RosterNode, devices: Sequence[Facts]) -> li
     """
     if node.pool.racks is not None:
         return []
-    to_switches = [each for each in link_facts(roster, node, devices) if "switch" in each[1]]
+    to_switches = [link_fact for link_fact in link_facts(roster, node, devices) if "switch" in link_fact[1]]
     return sorted(to_switches, key=lambda each: (int(each[1]["switch"]), int(each[1]["port"])))
 
 
@@ -113,10 +114,10 @@ def faults_of_link(roster: Roster, faults: Faults, history: LinkHistory, units: 
         device = int(layout.owners[end])
         number, count = end - int(layout.firsts[device]), int(layout.counts[device])
         is_gone = history.gone is not None and history.gone[device]
-        behind = [each for each in faults.behind("links_up", device, units) if _takes(each, number, count)]
+        behind = [fault for fault in faults.behind("links_up", device, units) if _takes(fault, number, count)]
         if is_gone:
             behind += faults.behind("lost", device, units)
-        found.update((each.fault_id, each) for each in behind)
+        found.update((fault.fault_id, fault) for fault in behind)
     return list(found.values())
 
 
@@ -126,6 +127,8 @@ def _takes(fault: Fault, number: int, count: int) -> bool:
         return number // SWITCHES_OF_TRAY == int(fault.values["tray"])
     if fault.kind.name == "cable":
         return number == int(fault.values["link"])
+    if fault.values.get("code") == Xid.NETIR:
+        return int(fault.values["subcode"]) in (0, LINK_DOWN) and number == max(0, int(fault.values["link"]))
     if fault.kind.name != "link-down" and fault.values.get("code") != Xid.LINK:
         return False
     link = int(fault.values.get("link", ALL_LINKS))

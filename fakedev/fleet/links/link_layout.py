@@ -52,9 +52,9 @@ def other_ends(links: Links, devices: int) -> Positions:
 def _listed(peers: Sequence[Sequence[int]], count: int) -> Iterator[tuple[int, int]]:
     """Pair the n-th link from one device to another with the n-th link back."""
     for device, row in enumerate(peers):
-        for peer in sorted({each for each in row if each > device}):
-            here = [slot for slot, each in enumerate(row) if each == peer]
-            there = [slot for slot, each in enumerate(peers[peer]) if each == device]
+        for peer in sorted({device_there for device_there in row if device_there > device}):
+            here = [slot for slot, device_there in enumerate(row) if device_there == peer]
+            there = [slot for slot, device_there in enumerate(peers[peer]) if device_there == device]
             for slot, other in zip(here, there, strict=True):
                 yield device * count + slot, peer * count + other
 
@@ -108,11 +108,6 @@ class _Pool:
         return self.links.count if self.links else 0
 
     @property
-    def is_switched(self) -> bool:
-        """Whether the boards of a node exchange traffic over switches; a single board has no other."""
-        return self.has_dynamics and self.switches > 0 and self.devices > 1
-
-    @property
     def is_meshed(self) -> bool:
         """Whether links lead from board to board."""
         return self.has_dynamics and self.links is not None and not self.switches
@@ -140,7 +135,7 @@ class LinkLayout:
     """
 
     def __init__(self, runs: Sequence[tuple[PoolSpec, int]], isolated: Sequence[int] | Positions = ()) -> None:
-        self._pools = [each for pool, nodes in runs for each in _of_pool(pool, nodes)]
+        self._pools = [layout for pool, nodes in runs for layout in _of_pool(pool, nodes)]
         self.counts: Positions = np.repeat(
             np.array([pool.per_device for pool in self._pools], dtype=np.int64),
             np.array([pool.nodes * pool.devices for pool in self._pools], dtype=np.int64),
@@ -193,7 +188,7 @@ class LinkLayout:
     @cached_property
     def switched(self) -> Mask:
         """Devices that exchange traffic with the others of their nodes over switches, shape (D,)."""
-        return self._of_devices([pool.is_switched for pool in self._pools])
+        return self._of_devices([pool.has_dynamics and pool.switches > 0 and pool.devices > 1 for pool in self._pools])
 
     @cached_property
     def meshed(self) -> Mask:

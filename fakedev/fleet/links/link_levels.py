@@ -36,7 +36,7 @@ SWITCH: Final = "switch"
 #: Quantities of links that devices do not have.
 _OWN: Final = ("link_up", "link_state", "link_number", "link_bytes_per_second_max")
 #: Quantities of switches that links do not have.
-_OF_SWITCHES: Final = ("links_up", "temperature_celsius")
+_SWITCH_QUANTITIES: Final = ("links_up", "temperature_celsius")
 #: Quantities that the other end of a link shows under another name.
 _OTHER_WAY: Final = {
     RATES[0]: RATES[1], RATES[1]: RATES[0], CARRIED[0]: CARRIED[1], CARRIED[1]: CARRIED[0],
@@ -45,7 +45,7 @@ _OTHER_WAY: Final = {
 LINK_QUANTITIES: Final[Mapping[str, tuple[str, ...]]] = {
     LINK: (*RATES, *CARRIED, *COUNTED, *_OWN),
     PORT: (*RATES, *CARRIED, *COUNTED, *_OWN),
-    SWITCH: (*RATES, *CARRIED, *COUNTED, *_OF_SWITCHES),
+    SWITCH: (*RATES, *CARRIED, *COUNTED, *_SWITCH_QUANTITIES),
 }
 #: How much warmer a switch is than the inlet air of its boards: without traffic, and with full traffic.
 _IDLE_RISE_CELSIUS: Final = 8.0
@@ -153,9 +153,9 @@ class LinkHistory:
             return grown
         names = RATES if name in RATES else CARRIED
         fetched = FETCHED[names is CARRIED]
-        taken = {each: self._since(each, devices) for each in (*names, fetched) if each in devices}
+        taken = {rate: self._since(rate, devices) for rate in (*names, fetched) if rate in devices}
         values = before
-        if any(each.any() for each in taken.values()):
+        if any(moved.any() for moved in taken.values()):
             values = values + self._flow(taken, name == names[1], names, fetched, links)
         if seen is None:
             return values
@@ -330,7 +330,7 @@ def link_levels(history: LinkHistory, devices: Level, shown: Level | None = None
     if shown is not None:
         true = LazyArrays(of_links, lambda name: _values(history, devices, name))
     ports = Level(layout.count, LazyArrays(of_links, lambda name: true[_opposite(name)]), {})
-    of_switches = dict.fromkeys((*names, *_OF_SWITCHES))
+    of_switches = dict.fromkeys((*names, *_SWITCH_QUANTITIES))
     arrays = LazyArrays(of_switches, lambda name: _switch_values(layout, true, devices, name))
     return {LINK: links, PORT: ports, SWITCH: Level(layout.switch_count, arrays, {})}
 
@@ -379,7 +379,7 @@ def _switch_values(layout: LinkLayout, links: Mapping[str, Floats], devices: Lev
         known = np.zeros(layout.switch_count)
         np.maximum.at(known, where, devices.arrays[_AIR][layout.owners[chosen]])
         air = np.where(known > 0, known, air)
-    carried = sum((summed(links[each]) for each in RATES if each in links), np.zeros(layout.switch_count))
+    carried = sum((summed(links[rate]) for rate in RATES if rate in links), np.zeros(layout.switch_count))
     most = 2 * summed(layout.bytes_per_second)
     share = np.divide(carried, most, out=np.zeros_like(most), where=most > 0)
     warm: Floats = air + _IDLE_RISE_CELSIUS + share * (_FULL_RISE_CELSIUS - _IDLE_RISE_CELSIUS)

@@ -24,7 +24,7 @@ class Mig:
 
     def profile(self, name: str) -> MigProfile | None:
         """The profile of that name, or None."""
-        return next((each for each in self.profiles if each.name == name), None)
+        return next((profile for profile in self.profiles if profile.name == name), None)
 
 
 class Instance(NamedTuple):
@@ -51,6 +51,14 @@ def number_at(mig: Mig, profile: MigProfile, begin: int) -> int:
     return mig.memory_slices // profile.memory_slices - 1 + begin // profile.memory_slices
 
 
+def instance_of(mig: Mig, part: PartSpec) -> Instance:
+    """The instance that a part of a board is: the reverse of :func:`placed`."""
+    profile = mig.profile(part.facts["mig_profile"])
+    assert profile is not None
+    place = int(part.facts["mig_id"]) + 1 - mig.memory_slices // profile.memory_slices
+    return Instance(profile.name, place * profile.memory_slices, part.facts.get("mig_compute") != "0")
+
+
 def begin_beside(
     mig: Mig, profile: MigProfile, others: Sequence[Instance], begin: int | None = None
 ) -> int | None:  # fmt: skip
@@ -58,13 +66,13 @@ def begin_beside(
 
     :param begin: the only place that it may have.
     """
-    known = [(each, mig.profile(each.profile)) for each in others]
-    taken = {each.begin + slice_ for each, kind in known if kind for slice_ in range(kind.memory_slices)}
+    known = [(other, mig.profile(other.profile)) for other in others]
+    taken = {instance.begin + slice_ for instance, kind in known if kind for slice_ in range(kind.memory_slices)}
     used = sum(kind.slices for _, kind in known if kind)
-    if used + profile.slices > mig.slices or sum(each.profile == profile.name for each in others) >= profile.most:
+    if used + profile.slices > mig.slices or sum(other.profile == profile.name for other in others) >= profile.most:
         return None
     places = {each: set(range(each, each + profile.memory_slices)) for each in profile.begins if begin in (None, each)}
-    return next((each for each, place in places.items() if not place & taken), None)
+    return next((candidate for candidate, place in places.items() if not place & taken), None)
 
 
 def placed(mig: Mig, wanted: Sequence[Instance]) -> list[PartSpec]:
@@ -102,7 +110,7 @@ def instances(mig: Mig, profiles: Sequence[MigProfile]) -> list[PartSpec]:
 
     :raises ValueError: when they do not fit.
     """
-    wanted = sum(each.slices for each in profiles)
+    wanted = sum(profile.slices for profile in profiles)
     if wanted > mig.slices:
         raise ValueError(f"they take {wanted} compute slices, and the board has {mig.slices}")
     for profile in profiles:
@@ -112,7 +120,7 @@ def instances(mig: Mig, profiles: Sequence[MigProfile]) -> list[PartSpec]:
     for profile in sorted(profiles, key=lambda each: (-each.memory_slices, -each.slices)):
         begin = begin_beside(mig, profile, found)
         if begin is None:
-            others = ", ".join(each.profile for each in found)
+            others = ", ".join(instance.profile for instance in found)
             raise ValueError(f"there is no place for {profile.name} beside {others}: memory slices are taken")
         found.append(Instance(profile.name, begin))
     return placed(mig, found)

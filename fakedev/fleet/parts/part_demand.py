@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from fakedev.fleet.boards.engines import ARE_USAGE
+from fakedev.fleet.boards.engines import USAGE_QUANTITIES
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.parts.part_layout import Parts
 from fakedev.fleet.spec.quantities import ERROR_COUNTERS, IMPLIED_USAGE
@@ -61,13 +61,13 @@ def unit_capacity(devices: Capacity, parts: Parts) -> Capacity:
 
     def shared(values: Mapping[str, Floats]) -> Mapping[str, Floats]:
         return {
-            quantity: parts.units(each, each[parts.owners] * part_share(parts, quantity, of_memory))
-            for quantity, each in values.items()
+            quantity: parts.units(value, value[parts.owners] * part_share(parts, quantity, of_memory))
+            for quantity, value in values.items()
         }
 
     total = devices.memory_total_bytes[parts.owners]
     return Capacity(
-        maxima={name: parts.units(each, most(name, each)) for name, each in devices.maxima.items()},
+        maxima={name: parts.units(limits, most(name, limits)) for name, limits in devices.maxima.items()},
         idle=shared(devices.idle),
         holds_memory=parts.units(devices.holds_memory),
         memory_total_bytes=parts.units(
@@ -110,7 +110,7 @@ def demand_within(demand: Demand, parts: Parts, capacity: Capacity) -> Demand:
     asked, time = dict(demand.asked), room("usage_ratio")
     for name in names:
         amount = np.minimum(demand.asked[name][begin:], room(name))
-        if name in ARE_USAGE:
+        if name in USAGE_QUANTITIES:
             amount = np.minimum(amount, time)
             time = time - amount
         asked[name] = np.concatenate((demand.asked[name][:begin], amount))
@@ -131,8 +131,8 @@ def device_demand(demand: Demand, parts: Parts, used_bytes: Floats, idle_bytes: 
     :param idle_bytes: memory that devices use without work, shape (D,).
     """
     asked = {
-        name: parts.folded(each, parts.compute_share if name.endswith("_ratio") else 1.0)
-        for name, each in demand.asked.items()
+        name: parts.folded(values, parts.compute_share if name.endswith("_ratio") else 1.0)
+        for name, values in demand.asked.items()
         if name != _MEMORY
     }
     count = parts.device_count
@@ -142,7 +142,7 @@ def device_demand(demand: Demand, parts: Parts, used_bytes: Floats, idle_bytes: 
     folded = demand.with_loads(lambda load: np.minimum(parts.folded(load, parts.compute_share), 1.0))
     contexts = parts.folded(demand.contexts.astype(np.float64)) > 0
     # Parts change independently: devices with parts have the mean.
-    swing = None if demand.swing is None else Swing(*(each[:count] for each in demand.swing))
+    swing = None if demand.swing is None else Swing(*(values[:count] for values in demand.swing))
     return replace(folded, held=demand.held[:count], asked=asked, contexts=contexts, swing=swing)
 
 
@@ -152,6 +152,6 @@ def part_demand(demand: Demand, parts: Parts) -> Demand:
     return replace(
         demand.with_loads(lambda load: load[begin:]),
         held=demand.held[begin:],
-        asked={name: each[begin:] for name, each in demand.asked.items() if name not in ERROR_COUNTERS},
+        asked={name: values[begin:] for name, values in demand.asked.items() if name not in ERROR_COUNTERS},
         contexts=demand.contexts[begin:],
     )

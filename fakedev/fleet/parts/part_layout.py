@@ -36,11 +36,11 @@ class Parts:
         self.owners: Positions = np.array(owners, dtype=np.int64)
         self.is_whole: Mask = np.ones(device_count, dtype=np.bool_)
         self.is_whole[self.owners] = False
-        self.compute_share = np.array([each.compute_share for each in specs])
-        self.memory_bytes = np.array([each.memory_bytes for each in specs])
-        self.has_links: Mask = np.array([each.has_links for each in specs], dtype=np.bool_)
-        self._has_tiles = any(each.is_tile for each in specs)
-        self.is_tile: Mask = np.array([each.is_tile for each in specs], dtype=np.bool_)
+        self.compute_share = np.array([spec.compute_share for spec in specs])
+        self.memory_bytes = np.array([spec.memory_bytes for spec in specs])
+        self.has_links: Mask = np.array([spec.has_links for spec in specs], dtype=np.bool_)
+        self._has_tiles = any(spec.is_tile for spec in specs)
+        self.is_tile: Mask = np.array([spec.is_tile for spec in specs], dtype=np.bool_)
         self.siblings = np.bincount(self.owners, minlength=device_count)[self.owners].astype(np.float64)
         self.is_tiled: Mask = np.zeros(device_count, dtype=np.bool_)
         self.is_tiled[self.owners[self.is_tile]] = True

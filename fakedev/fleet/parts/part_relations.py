@@ -14,7 +14,7 @@ import numpy as np
 
 from fakedev.fleet.boards.arrays import Air, Subset, with_dynamics
 from fakedev.fleet.boards.coefficients import Coefficients
-from fakedev.fleet.boards.engines import ENGINES, GRAPHICS, MEMORY_USAGE, PROFILED, SHOWN_AS, Engines
+from fakedev.fleet.boards.engines import ENGINES, GRAPHICS, MEMORY_USAGE, PROFILED, SUBSTITUTES, Engines
 from fakedev.fleet.boards.heat_and_power import work_share
 from fakedev.fleet.boards.sensors import PowerReading
 from fakedev.fleet.devices.relations import Relations
@@ -24,7 +24,7 @@ from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.state import Level, Mask
 from fakedev.fleet.faults.per_tick import FaultTick
 from fakedev.fleet.parts.part_demand import demand_within, memory_share, part_demand, part_share, unit_capacity
-from fakedev.fleet.parts.tiles import HEATS, OF_TILES, Drawn, Tiles
+from fakedev.fleet.parts.tiles import HEATS, TILE_QUANTITIES, Drawn, Tiles
 from fakedev.fleet.spec.quantities import ASKABLE, COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.fleet.spec.xids import Xid
 from fakedev.fleet.workloads.demand import Demand
@@ -38,11 +38,11 @@ MEMORY: Final = (
     "memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", _MEMORY, "memory_used_ratio",
 )  # fmt: skip
 #: A part's own quantities that follow the load on it.
-BY_LOAD: Final = (
-    "usage_ratio", *ENGINES, *PROFILED, "memory_bandwidth_ratio", *SHOWN_AS, *MEMORY_TRAFFIC,
+LOAD_QUANTITIES: Final = (
+    "usage_ratio", *ENGINES, *PROFILED, "memory_bandwidth_ratio", *SUBSTITUTES, *MEMORY_TRAFFIC,
 )  # fmt: skip
 #: All of a part's own quantities; the others are its device's.
-OWN: Final = frozenset((*BY_LOAD, *MEMORY, "memory_read_bytes", "memory_write_bytes", "xid", "lost"))
+OWN: Final = frozenset((*LOAD_QUANTITIES, *MEMORY, "memory_read_bytes", "memory_write_bytes", "xid", "lost"))
 
 
 class Before(NamedTuple):
@@ -65,13 +65,13 @@ class PartRelations:
         capacity = relations.capacity()
         of_memory = memory_share(parts, capacity.most(_MEMORY))
         self._capacity = unit_capacity(capacity, parts)
-        self._page = np.array([each.memory_page_bytes for each in types])[pools]
+        self._page = np.array([device_type.memory_page_bytes for device_type in types])[pools]
         self._max_used = np.floor(capacity.most(_MEMORY)[owners] * of_memory / self._page) * self._page
         total = capacity.memory_total_bytes[owners]
         self._total = np.where((parts.memory_bytes > 0) & (total > 0), parts.memory_bytes, total * of_memory)
         self._low, self._span = self._ends(relations, of_memory)
         self.idle_memory_bytes = capacity.idle.get(_MEMORY, np.zeros(parts.device_count))
-        has_dynamics = np.array([each.dynamics is not None for each in types], dtype=np.bool_)[pools]
+        has_dynamics = np.array([device_type.dynamics is not None for device_type in types], dtype=np.bool_)[pools]
         self._subset = Subset(has_dynamics)
         self._boards: Coefficients | None = None
         self._engines: Engines | None = None
@@ -92,11 +92,11 @@ class PartRelations:
     def _ends(self, relations: Relations, of_memory: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """The lower ends and the spans of the parts' own ranges."""
         low, span = {}, {}
-        for name in (*BY_LOAD, _MEMORY):
+        for name in (*LOAD_QUANTITIES, _MEMORY):
             ends = relations.ends(name)
             if ends is not None:
                 share = part_share(self._parts, name, of_memory)
-                low[name], span[name] = (each[self._parts.owners] * share for each in ends)
+                low[name], span[name] = (end[self._parts.owners] * share for end in ends)
         return low, span
 
     def demand_within(self, demand: Demand) -> Demand:
@@ -198,7 +198,7 @@ class PartRelations:
 
     def _where_own(self, own: dict[str, Floats], devices: Level) -> None:
         """Replace quantities that only tiles have with the devices' on other parts."""
-        for name in OF_TILES:
+        for name in TILE_QUANTITIES:
             if name in own:
                 own[name] = np.where(self._parts.is_tile, own[name], devices.arrays[name][self._parts.owners])
 
@@ -210,7 +210,7 @@ class PartRelations:
         """
         idle = Demand({}, np.zeros(self._parts.unit_count), {})
         fresh = self.level(idle, self.used_bytes(idle), devices, None, 0.0)
-        names = (*BY_LOAD, *MEMORY, *INTEGRALS, "xid", *(OF_TILES if self._tiles is not None else ()))
+        names = (*LOAD_QUANTITIES, *MEMORY, *INTEGRALS, "xid", *(TILE_QUANTITIES if self._tiles is not None else ()))
         own = {name: fresh.arrays[name] for name in names if name in fresh.arrays}
         carried = {
             name: reindex.carried(past.arrays[name], values) if name in past.arrays else values
@@ -235,13 +235,13 @@ class PartRelations:
         """Engines and memory bandwidth, and the power that work on parts of boards with dynamics draws."""
         own = {}
         load = np.minimum(sum(asked.loads.values(), np.zeros(self._parts.count)), 1.0)
-        for name in BY_LOAD:
+        for name in LOAD_QUANTITIES:
             if name in self._low:
                 value = self._low[name] + load * self._span[name]
                 if name in asked.asked and name in ASKABLE:
                     value = np.clip(value + asked.asked[name], self._low[name], self._low[name] + self._span[name])
                 own[name] = value
-        own.update({name: own[other] for name, other in SHOWN_AS.items() if other in own})
+        own.update({name: own[other] for name, other in SUBSTITUTES.items() if other in own})
         made, drawn = self._with_dynamics(asked, devices)
         for name, values in made.items():
             if name in devices.arrays:
@@ -262,7 +262,7 @@ class PartRelations:
         work = self._engines.work(loads, activity, uses, contexts, hangs if hangs.any() else None)
         made, works = self._engines.busy(work)
         traffic = self._engines.traffic(work, shown["work_clock_ratio"])
-        own = {name: each for name, each in (made | traffic).items() if name in BY_LOAD}
+        own = {name: each for name, each in (made | traffic).items() if name in LOAD_QUANTITIES}
         if GRAPHICS in own and GRAPHICS in devices.arrays:
             own[GRAPHICS] = own[GRAPHICS] * self._fitting(own[GRAPHICS], devices.arrays[GRAPHICS])
         return own, Drawn(work_share(self._boards, work), works, works | contexts) if self._tiles is not None else None
@@ -279,20 +279,29 @@ class PartRelations:
         return np.minimum(np.divide(of_devices, together, out=ones, where=together > 0), 1.0)[owners]
 
     def _add_moved(self, own: dict[str, Floats], devices: Level) -> None:
-        """Add to the tiles' memory traffic what links of their boards move beyond it, where they have room."""
+        """Add to the tiles' memory traffic what links of their boards move beyond it, where they have room.
+
+        Where they have more together than their board, whose links are named by the work on another tile, they get
+        their part of what it has.
+        """
         if any(name not in own or name not in devices.arrays for name in (_BANDWIDTH, *MEMORY_TRAFFIC)):
             return
         parts = self._parts
         owners, count = parts.owners, parts.device_count
         missing = {_BANDWIDTH: devices.arrays[_BANDWIDTH][owners] * parts.siblings}
         missing |= {name: devices.arrays[name][owners] for name in MEMORY_TRAFFIC}
-        missing = {name: whole - np.bincount(owners, own[name], count)[owners] for name, whole in missing.items()}
+        for name, whole in missing.items():
+            together = np.bincount(owners, own[name], count)[owners]
+            fitting = np.divide(whole, together, out=np.ones_like(whole), where=parts.is_tile & (together > whole))
+            own[name] = own[name] * fitting
+            missing[name] = whole - together * fitting
+        own[MEMORY_USAGE] = own[_BANDWIDTH]
         if not (moved := parts.is_tile & (missing[_BANDWIDTH] > _ROUNDING)).any():
             return
         room = np.where(moved, np.maximum(1.0 - own[_BANDWIDTH], 0.0), 0.0)
         rooms = np.bincount(owners, room, count)[owners]
         share = np.divide(room, rooms, out=np.zeros_like(room), where=rooms > 0)
-        own.update({name: own[name] + share * np.maximum(each, 0.0) for name, each in missing.items()})
+        own.update({name: own[name] + share * np.maximum(values, 0.0) for name, values in missing.items()})
         own[_BANDWIDTH] = np.minimum(own[_BANDWIDTH], 1.0)
         own[MEMORY_USAGE] = own[_BANDWIDTH]
 

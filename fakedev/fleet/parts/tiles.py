@@ -36,7 +36,7 @@ TILE_ERRORS: Final = tuple(
     name for name in ERROR_COUNTERS if name.startswith(("memory_errors_", "cache_errors_", "non_compute_errors_"))
 )
 #: Quantities of tiles that other parts show from their devices.
-OF_TILES: Final = (
+TILE_QUANTITIES: Final = (
     _CLOCK, _MEAN, _REQUEST, _POWER, "energy_joules", *HEATS, _HIGHEST, "throttled_idle", *_THROTTLES, *TILE_ERRORS,
 )  # fmt: skip
 
@@ -99,7 +99,8 @@ class Tiles:
         :param demand: on all units, with errors.
         :param before: the levels of parts and devices a tick ago; None at the start.
         """
-        of_devices = {name: devices.arrays[name][self._parts.owners] for name in OF_TILES if name in devices.arrays}
+        whole = devices.arrays
+        of_devices = {name: whole[name][self._parts.owners] for name in TILE_QUANTITIES if name in whole}
         past = None if before is None else before[0]
         active = awake = load > 0
         share = load

@@ -62,7 +62,7 @@ class Quality(NamedTuple):
 def wandering(seed: int, keys: Keys, seconds: float) -> Floats:
     """The bit errors of good links at a simulated time, shape as ``keys``: a smooth function of the time."""
     step, share = divmod(seconds / _WANDERING_SECONDS, 1.0)
-    ends = [uniform(seed, keys, "link errors", int(step) + each) for each in (0, 1)]
+    ends = [uniform(seed, keys, "link errors", int(step) + offset) for offset in (0, 1)]
     blend = share * share * (3.0 - 2.0 * share)
     decades = _WANDERING_DECADES * (2.0 * (ends[0] + (ends[1] - ends[0]) * blend) - 1.0)
     rates: Floats = _GOOD_BER * 10.0**decades

@@ -29,6 +29,7 @@ class RackLayout:
     :ivar cpu_rack: the rack of each CPU, shape (C,).
     :ivar cpu_keys: keys of randomness of the CPUs, shape (C,).
     :ivar host_first: the first device of each node, shape (H,).
+    :ivar domain_of: the IMEX domain of each node: those that share a clique, shape (H,).
     :ivar has_fabric: devices whose links lead to switches of their rack, shape (D,).
     :ivar module_limit_watts: what the module of each CPU may draw; infinite where that is not known: shape (C,).
     """
@@ -46,6 +47,8 @@ class RackLayout:
         limits: list[float] = []
         keys: list[int] = []
         hosts: list[int] = []
+        domains: dict[tuple[str, int], int] = {}
+        domain_of: list[int] = []
         for node, racks in _racked(roster.nodes):
             name, devices = rack_name(node.pool, node.spec), slice(node.first, node.devices.stop)
             if name not in numbers:
@@ -56,6 +59,9 @@ class RackLayout:
             self.rack_of[devices], self.host_of[devices] = numbers[name], len(hosts)
             self.has_fabric[devices] = racks.switch_trays > 0
             hosts.append(node.first)
+            before = node.spec.place % racks.trays * node.pool.devices_per_node
+            domain = (name, before // racks.partition if racks.partition else 0)
+            domain_of.append(domains.setdefault(domain, len(domains)))
             gpus = node.pool.devices_per_node // racks.cpus if racks.cpus else 0
             limit = node.pool.device_type.facts.get("module_power_limit_watts", "")
             for cpu in range(racks.cpus):
@@ -65,7 +71,9 @@ class RackLayout:
                 limits.append(float(limit) if limit else math.inf)
                 keys.append(entity_key("cpu", node.pool.name, node.name, str(cpu)))
         self.count, self.row_of = len(numbers), np.array(row_of, dtype=np.int64)
-        self.cpu_first, self.host_first = (np.array(each, dtype=np.int64) for each in (cpu_first, hosts))
+        self.cpu_first, self.host_first, self.domain_of = (
+            np.array(each, dtype=np.int64) for each in (cpu_first, hosts, domain_of)
+        )
         self.cpu_rack: Positions = self.rack_of[self.cpu_first]
         self.cpu_keys: Keys = np.array(keys, dtype=np.uint64)
         self.module_limit_watts: Floats = np.array(limits)

@@ -3,7 +3,7 @@
 All state is in quantities of the devices; those of a CPU or a node are repeated on each of its devices. In order:
 
 1. Before the boards' tick: what CPUs want to draw follows from the work of their GPUs in the tick before; what a module
-   and a rack leave is shared among their boards (:meth:`Racks.shared_watts`). Worn links that fail go down.
+   and a rack leave is shared among their boards (:meth:`Racks.bounds`). Worn links that fail go down.
 2. After it: CPUs take what is left of their module, at most what they want; clock and temperature follow.
 3. The links' errors, and the health of the fabric.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,10 @@ from fakedev.fleet.entities.state import LazyArrays, Level, Mask
 from fakedev.fleet.faults.per_tick import Cut, FaultTick
 from fakedev.fleet.racks import link_quality
 from fakedev.fleet.racks.rack_layout import RackLayout
-from fakedev.fleet.spec.quantities import FEC_CODEWORDS, OF_FABRIC, OF_MODULES, OF_TRAYS
+from fakedev.fleet.spec.fault_kinds import Scope
+from fakedev.fleet.spec.nvlink_errors import BAD_SIGNAL, link_down
+from fakedev.fleet.spec.quantities import CPU_CORES, FEC_CODEWORDS, IMEX_DOMAIN_WORDS, OF_FABRIC, OF_MODULES, OF_TRAYS
+from fakedev.fleet.spec.rack_spec import RackSpec
 from fakedev.fleet.spec.xids import Xid
 
 #: Levels of entities: CPUs, their cores, nodes in racks, racks.
@@ -51,9 +54,10 @@ _RESISTANCE: Final = 0.12
 _WARNING_CELSIUS: Final = 95.0
 _CRITICAL_CELSIUS: Final = 105.0
 _COOLANT_CELSIUS: Final = 25.0
-#: NVLink-C2C carries 450 GB/s each way (NVIDIA's description of GB200). Host memory is reached over it: what a board
-#: moves over PCIe elsewhere, and more; the factor is chosen.
-_C2C_MOST: Final = 450e9
+#: The ten links of a Grace CPU carry 447 GB/s each way (900 in both, in NVIDIA's description of GB200); each of its two
+#: boards has five. Host memory is reached over them: what a board moves over PCIe elsewhere, and more; the factor is
+#: chosen.
+_C2C_MOST: Final = 5 * 44.712e9
 _C2C_PER_PCIE: Final = 8.0
 #: What a switch tray draws, in watts; and what the coolant of a rack takes up at its full flow, in watts per kelvin: 80
 #: litres of water a minute. Both chosen.
@@ -63,8 +67,14 @@ _WATTS_PER_KELVIN_LITRE: Final = 4180.0 / 60.0
 #: How long after its start a fabric manager has registered a board, and an IMEX daemon is in each state: chosen.
 _REGISTERED_SECONDS: Final = 20.0
 _IMEX_STATES: Final = ((2.0, 0), (4.0, 1), (10.0, 2), (12.0, 4))
-_IMEX_READY: Final = 5.0
+IMEX_READY: Final = 5.0
 _IMEX_UNAVAILABLE: Final = 7.0
+#: States of an IMEX domain, by the place of their words: for a node whose daemon is not ready it is down.
+_IMEX_UP, _IMEX_DEGRADED, _IMEX_DOWN = map(float, range(len(IMEX_DOMAIN_WORDS)))
+#: How long accesses over the fabric time out after a link went down: chosen.
+_TIMEOUT_SECONDS: Final = 30.0
+#: How long a route is restored, before it is unhealthy: chosen.
+_ROUTE_SECONDS: Final = 10.0
 #: Long ago, for what has been ready since before the simulation.
 _LONG: Final = 1e9
 #: States of the fabric manager, and NVML's code for an error that has no other.
@@ -76,6 +86,20 @@ _CONFIGURED, _NO_PARTITION = 1, 4
 _HEALTHY, _UNHEALTHY, _LIMITED = 1.0, 2.0, 3.0
 
 
+class PowerBounds(NamedTuple):
+    """The power of D devices in a tick, in watts: arrays of shape (D,); None for no bound at all.
+
+    :ivar most: what they may draw; NaN for no limit.
+    :ivar least: what power smoothing has them draw.
+    """
+
+    most: Floats | None
+    least: Floats | None
+
+
+NO_BOUNDS: Final = PowerBounds(None, None)
+
+
 class Racks:
     """The racks of a fleet: pure functions of the devices' quantities in the tick before."""
 
@@ -83,15 +107,28 @@ class Racks:
         self.layout = layout = RackLayout(roster)
         self._seed, self._keys = seed, roster.keys
         self._links = roster.links.counts.astype(np.float64)
-        self._gpus = layout.of_cpus(np.ones(roster.device_count))
         types = [node.pool.device_type for node in roster.nodes]
         counts = [len(node.devices) for node in roster.nodes]
-        dynamics = [each.dynamics for each in types]
+        dynamics = [device_type.dynamics for device_type in types]
         self._own_watts = np.repeat([each.power_limit_watts if each else math.inf for each in dynamics], counts)
-        self._least_watts = np.repeat([each.power_limit_ends()[0] for each in types], counts)
-        self._rack_watts = np.array([each.power_limit_watts for each in layout.racks])
-        self._trays_watts = np.array([each.switch_trays * _SWITCH_TRAY_WATTS for each in layout.racks])
+        self._least_watts = np.repeat([device_type.power_limit_ends()[0] for device_type in types], counts)
+        self._rack_watts = np.array([rack.power_limit_watts for rack in layout.racks])
+        self._trays_watts = np.array([rack.switch_trays * _SWITCH_TRAY_WATTS for rack in layout.racks])
         self._cores = CoreUse(layout, seed)
+        hosts = [layout.racks[rack] for rack in layout.rack_of[layout.host_first].tolist()]
+        self._tray_watts = np.array([host.tray_power_limit_watts for host in hosts])
+        firsts = np.unique(layout.row_of, return_index=True)[1].tolist()
+        self._row_watts = np.array([layout.racks[rack].row_power_limit_watts for rack in firsts])
+        self._smooths = any(rack.smooths_power for rack in layout.racks)
+        pools = [node.pool.racks or RackSpec() for node in roster.nodes]
+        self._floor_watts = np.repeat([pool.smoothing_floor_percent / 100.0 for pool in pools], counts) * np.where(
+            np.isfinite(self._own_watts), self._own_watts, 0.0
+        )
+        self._hold_seconds = np.repeat([pool.smoothing_hold_seconds for pool in pools], counts)
+        self._ramp_up, self._ramp_down = (
+            np.repeat(watts, counts)
+            for watts in ([pool.ramp_up_watts for pool in pools], [pool.ramp_down_watts for pool in pools])
+        )
 
     @classmethod
     def of(cls, roster: Roster, seed: int) -> Racks | None:
@@ -104,25 +141,51 @@ class Racks:
         :param has: the same of all other quantities.
         """
         layout = self.layout
-        found = dict.fromkeys(OF_TRAYS, layout.is_racked) | dict.fromkeys(OF_MODULES, layout.on_module)
+        found = dict.fromkeys(OF_TRAYS, layout.is_racked) | dict.fromkeys((*OF_MODULES, CPU_CORES), layout.on_module)
         for way in ("tx", "rx"):
             moves = has.get(f"pcie_{way}_bytes_per_second", np.zeros(len(self._links), np.bool_))
             found[f"c2c_{way}_bytes_per_second"] = layout.on_module & moves
         return found | dict.fromkeys((*OF_FABRIC, *FEC_CODEWORDS), layout.has_fabric)
 
+    def cores(self) -> Floats:
+        """The cores of each device's CPU, 0 without one: shape (D,)."""
+        layout = self.layout
+        return layout.on_devices(layout.cores.astype(np.float64)) if len(layout.cores) else np.zeros(len(self._links))
+
+    def pace(self, level: Mapping[str, Floats]) -> Floats | None:
+        """The speed of work that asks for cores, by the cores that its CPU has for it: shape (D,); None: all have them.
+
+        A slower clock is as fewer cores. Launches of kernels go first.
+        """
+        layout, asked = self.layout, level[CPU_CORES]
+        if not asked.any():
+            return None
+        asked, busy = layout.of_cpus(asked), layout.of_cpus(level["usage_ratio"])
+        clock = level["cpu_frequency_mhz"][layout.cpu_first] / _CLOCK_MHZ
+        has = np.maximum(layout.cores * clock - _IDLE_CORES - _CORES_OF_GPU * busy, 0.0)
+        shares = np.divide(has, asked, out=np.ones(len(asked)), where=asked > has)
+        return np.where(layout.on_module, layout.on_devices(shares), 1.0)
+
     # -- before the boards' tick -----------------------------------------------------------------
 
-    def shared_watts(self, before: Level, faults: FaultTick | None, seconds: float) -> Floats | None:
-        """What modules and racks leave to each board in a tick, NaN for no limit: shape (D,); None for no limit at all.
+    def bounds(self, before: Level, faults: FaultTick | None, seconds: float) -> PowerBounds:
+        """What modules, trays, racks and rows leave to each board in a tick, and what power smoothing holds.
 
         :param before: the devices a tick ago.
         """
         layout, drawn = self.layout, self._drawn(before.arrays)
-        shared = np.full(len(drawn), np.inf)
+        least, shared = None, np.full(len(drawn), np.inf)
+        if self._smooths:
+            # Only work raises the floor; the power falls by the ramp, whatever it was.
+            idle = before.arrays.get("smoothing_idle_seconds", np.full(len(drawn), _LONG))
+            shared = drawn + self._ramp_up * seconds
+            floor = np.where(idle <= self._hold_seconds, self._floor_watts, 0.0)
+            least = np.maximum(np.minimum(floor, shared), drawn - self._ramp_down * seconds)
         if len(layout.cpu_first):
             use = self._use(before.arrays, seconds)
             room = layout.module_limit_watts - _watts(use) - _SYSIO_WATTS
-            shared[layout.on_module] = self._shares(drawn, room, layout.cpu_of, layout.on_module)
+            of_modules = self._shares(drawn, room, layout.cpu_of, layout.on_module)
+            shared[layout.on_module] = np.minimum(shared[layout.on_module], of_modules)
         limits = self._rack_watts
         given = None if faults is None else faults.get("rack_kilowatts")
         if given is not None:
@@ -130,14 +193,19 @@ class Racks:
             own = given[: len(drawn)][layout.is_racked] * 1000.0
             np.fmin.at(of_faults, layout.rack_of[layout.is_racked], own)
             limits = np.fmin(limits, of_faults)
-        if np.isfinite(limits).any():
-            room = limits - self._besides(before.arrays)
-            of_racks = self._shares(drawn, room, layout.rack_of, layout.is_racked)
-            shared[layout.is_racked] = np.minimum(shared[layout.is_racked], of_racks)
+        besides, racked = self._besides(before.arrays), layout.is_racked
+        rows = np.bincount(layout.row_of, besides) if layout.count else besides
+        for of_group, groups, others in (
+            (self._tray_watts, layout.groups(Scope.TRAY), self._cpus_of_hosts(before.arrays)),
+            (limits, layout.rack_of, besides), (self._row_watts, layout.groups(Scope.ROW), rows),
+        ):  # fmt: skip
+            if np.isfinite(of_group).any():
+                of_boards = self._shares(drawn, of_group - others, groups, racked)
+                shared[racked] = np.minimum(shared[racked], of_boards)
         binding = shared < self._own_watts
         if not binding.any():
-            return None
-        return np.where(binding, np.maximum(np.floor(shared), self._least_watts), np.nan)
+            return PowerBounds(None, least)
+        return PowerBounds(np.where(binding, np.maximum(np.floor(shared), self._least_watts), np.nan), least)
 
     @staticmethod
     def _shares(drawn: Floats, room: Floats, groups: np.ndarray[tuple[int], np.dtype[np.int64]], which: Mask) -> Floats:
@@ -166,7 +234,7 @@ class Racks:
             if len(new := np.flatnonzero(of_link & ~was)):
                 faults.struck.append(Cut(new, link))
                 faults.put("link_errors", new, 1.0, np.add)
-                faults.report(new, Xid.NETIR)
+                faults.report(new, Xid.NETIR, link_down(BAD_SIGNAL, link))
         return not np.array_equal(failing, was)
 
     # -- after it ----------------------------------------------------------------------------------
@@ -179,14 +247,32 @@ class Racks:
         :param arrays: the other quantities of the devices.
         """
         past = {} if before is None else before.arrays
-        made = self._trays(past, faults, seconds)
+        made = self._trays(arrays, past, faults, seconds)
         if len(self.layout.cpu_first):
             made |= self._modules(arrays, past, faults, seconds)
         if self.layout.has_fabric.any():
             made |= self._fabric(arrays, past, faults, seconds, tick)
         return made
 
-    def _trays(self, past: Mapping[str, Floats], faults: FaultTick | None, seconds: float) -> dict[str, Floats]:
+    def _domains(self, status: Floats) -> dict[str, Floats]:
+        """The IMEX domains of the nodes of the devices: as many of their nodes are ready.
+
+        :param status: of the daemons, shape (D,).
+        """
+        layout = self.layout
+        ready = status[layout.host_first] == IMEX_READY
+        counts = np.bincount(layout.domain_of)
+        found = np.bincount(layout.domain_of, ready)[layout.domain_of]
+        state = np.where(ready, np.where(found < counts[layout.domain_of], _IMEX_DEGRADED, _IMEX_UP), _IMEX_DOWN)
+        hosts = layout.host_of
+        return {
+            "imex_domain_status": np.where(layout.is_racked, state[hosts], _IMEX_UP),
+            "imex_nodes_ready": np.where(layout.is_racked, found[hosts], 0.0),
+        }
+
+    def _trays(
+        self, arrays: Mapping[str, Floats], past: Mapping[str, Floats], faults: FaultTick | None, seconds: float
+    ) -> dict[str, Floats]:
         count = len(self.layout.rack_of)
         ready = past.get("imex_ready_seconds", np.full(count, _LONG)) + seconds
         is_down = self._of(faults, "imex_down") > 0
@@ -195,21 +281,27 @@ class Racks:
             hosts = np.unique(self.layout.host_of[lost[:count] > 0])
             is_down |= self.layout.is_racked & np.isin(self.layout.host_of, hosts)
         ready = np.where(is_down, 0.0, np.minimum(ready, _LONG))
-        status = np.full(count, _IMEX_READY)
+        status = np.full(count, IMEX_READY)
         for until, state in reversed(_IMEX_STATES):
             status = np.where(ready < until, state, status)
+        status = np.where(is_down, _IMEX_UNAVAILABLE, status)
+        busy = arrays["usage_ratio"] > 0 if "usage_ratio" in arrays else np.zeros(count, np.bool_)
+        idle = past.get("smoothing_idle_seconds", np.full(count, _LONG))
         return {
             "imex_ready_seconds": ready,
-            "imex_daemon_status": np.where(is_down, _IMEX_UNAVAILABLE, status),
+            "imex_daemon_status": status,
+            **self._domains(status),
+            "smoothing_idle_seconds": np.where(busy, 0.0, np.minimum(idle + seconds, _LONG)),
             "coolant_leak": np.minimum(self._of(faults, "leak"), 1.0),
             "coolant_flow_ratio": self._of(faults, "flow_share", 1.0),
         }
 
     def _use(self, past: Mapping[str, Floats], seconds: float) -> Floats:
-        """The use of each CPU in a tick, 0 to 1: it follows that of its GPUs in the tick before. Shape (C,)."""
+        """The use of each CPU in a tick, 0 to 1: it follows the work of its GPUs in the tick before. Shape (C,)."""
         layout = self.layout
         busy = layout.of_cpus(past["usage_ratio"]) if "usage_ratio" in past else np.zeros(len(layout.cpu_first))
-        wanted = np.minimum((_IDLE_CORES + _CORES_OF_GPU * busy) / layout.cores, 1.0)
+        asked = layout.of_cpus(past[CPU_CORES]) if CPU_CORES in past else 0.0
+        wanted = np.minimum((_IDLE_CORES + _CORES_OF_GPU * busy + asked) / layout.cores, 1.0)
         if "cpu_usage_ratio" not in past:
             return wanted
         was = past["cpu_usage_ratio"][layout.cpu_first]
@@ -295,17 +387,27 @@ class Racks:
         ready = np.minimum(ready if reset is None else np.where(reset, 0.0, ready), _LONG)
         closed = self._of(faults, "fabric_closed") > 0
         is_registered = ready >= _REGISTERED_SECONDS
-        degraded = arrays["links_up"] < self._links
-        broken = self._of(faults, "tray_lost") > 0
+        lost_before = past.get("fabric_route_seconds", np.zeros(count))
+        lost_for = np.where(self._of(faults, "route_lost") > 0, lost_before + seconds, 0.0)
+        degraded = (arrays["links_up"] < self._links) | (lost_for > 0)
+        broken = (self._of(faults, "tray_lost") > 0) | (lost_for > _ROUTE_SECONDS)
         recovering = (past["links_up"] < arrays["links_up"]) if "links_up" in past else np.zeros(count, np.bool_)
-        mask = _field(degraded, 0) + _field(recovering, 2) + _field(broken, 4) + _field(np.zeros(count, np.bool_), 6)
+        recovering |= ((lost_for > 0) & ~broken) | ((lost_before > 0) & (lost_for == 0))
+        has_fallen = (past["links_up"] > arrays["links_up"]) if "links_up" in past else np.zeros(count, np.bool_)
+        left = np.maximum(past.get("fabric_timeout_seconds", np.zeros(count)) - seconds, 0.0)
+        timeout = np.where(has_fallen | (self._of(faults, "access_timeout") > 0), _TIMEOUT_SECONDS, left)
+        mask = _field(degraded, 0) + _field(recovering, 2) + _field(broken, 4) + _field(timeout > 0, 6)
         mask = mask + np.where(closed, _NO_PARTITION, _CONFIGURED) * float(1 << 8)
         return {
             "fabric_ready_seconds": ready,
+            "fabric_timeout_seconds": timeout,
+            "fabric_route_seconds": lost_for,
             "fabric_manager_status": np.where(closed, _FAILURE, np.where(is_registered, _SUCCESS, _IN_PROGRESS)),
             "fabric_manager_error": np.where(closed, _UNKNOWN_ERROR, 0.0),
             "fabric_health_mask": mask,
-            "fabric_health_summary": np.where(closed | broken, _UNHEALTHY, np.where(degraded, _LIMITED, _HEALTHY)),
+            "fabric_health_summary": np.where(
+                closed | broken | (timeout > 0), _UNHEALTHY, np.where(degraded, _LIMITED, _HEALTHY)
+            ),
         }
 
     def _of(self, faults: FaultTick | None, name: str, neutral: float = 0.0) -> Floats:
@@ -316,6 +418,15 @@ class Racks:
 
     def _drawn(self, arrays: Mapping[str, Floats]) -> Floats:
         return arrays["power_watts"] if "power_watts" in arrays else np.zeros(len(self._links))
+
+    def _cpus_of_hosts(self, arrays: Mapping[str, Floats]) -> Floats:
+        """What the CPUs of each node draw, in watts: shape (H,)."""
+        hosts = len(self.layout.host_first)
+        if "cpu_power_watts" not in arrays:
+            return np.zeros(hosts)
+        firsts = self.layout.cpu_first
+        cpus = (arrays["cpu_power_watts"] + arrays["sysio_power_watts"])[firsts]
+        return np.bincount(self.layout.host_of[firsts], cpus, minlength=hosts).astype(np.float64)
 
     def _besides(self, arrays: Mapping[str, Floats]) -> Floats:
         """What racks draw besides their boards, in watts: shape (R,)."""
@@ -347,8 +458,8 @@ class Racks:
     def _of_racks(self, arrays: Mapping[str, Floats], name: str) -> Floats:
         """A quantity of the racks, shape (R,)."""
         layout = self.layout
-        flow = np.full(layout.count, np.inf)
-        np.minimum.at(flow, layout.rack_of[layout.is_racked], arrays["coolant_flow_ratio"][layout.is_racked])
+        boards = np.maximum(layout.of_racks(np.ones(len(layout.rack_of))), 1.0)
+        flow = layout.of_racks(arrays["coolant_flow_ratio"]) / boards
         power = layout.of_racks(self._drawn(arrays)) + self._besides(arrays)
         match name:
             case "rack_power_watts":
@@ -358,7 +469,7 @@ class Racks:
             case "coolant_flow_litres_per_minute":
                 return flow * _FLOW_LITRES
         inlet = arrays.get("inlet_temperature_celsius", np.full(len(layout.rack_of), _COOLANT_CELSIUS))
-        supply = layout.of_racks(inlet) / np.maximum(layout.of_racks(np.ones(len(inlet))), 1.0)
+        supply = layout.of_racks(inlet) / boards
         if name == "coolant_supply_celsius":
             return supply
         warmer: Floats = power / (np.maximum(flow, 0.05) * _FLOW_LITRES * _WATTS_PER_KELVIN_LITRE)
@@ -394,6 +505,8 @@ class CoreUse:
 
     def _values(self, devices: Mapping[str, Floats], name: str) -> Floats:
         layout = self._layout
+        if not len(self._owners):  # racks of a cluster whose nodes have not come yet
+            return np.zeros(0)
         if name == "cpu_frequency_mhz":
             return devices[name][layout.cpu_first][self._owners]
         if self._ranks is None:

@@ -131,8 +131,8 @@ class DeviceCatalog:
         if not self._files.has_own_catalog:
             return self.load_file(folder, entry, report)
         found = self._built_in(folder, entry)
-        for each in found.files:
-            self._files.read_catalog(*each)
+        for file in found.files:
+            self._files.read_catalog(*file)
         report.extend(found.report)
         return found.value
 
@@ -143,7 +143,7 @@ class DeviceCatalog:
         if entry is None:
             entry, why = self._other_version(folder, name, place)
         if entry is None:
-            hint = did_you_mean(name, [each for each in names if not each.startswith(_PCI_DEVICE)], "; ")
+            hint = did_you_mean(name, [candidate for candidate in names if not candidate.startswith(_PCI_DEVICE)], "; ")
             list_all = f"fakedev {folder} lists all; a file of your own is named by its path"
             self._report.problem(place, f"no {what} {name!r}{why}{hint or (';' if why else ':')} {list_all}")
         return entry

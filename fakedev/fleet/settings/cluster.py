@@ -42,7 +42,7 @@ JOB = Section(
         # Its ranks wait for their slowest board.
         *(replace(key, default="work") if key.name == "seconds-of" else key for key in _WORK),
         Key("sizes", MapOf(Number(0), _board_count, "mapping of numbers of boards to weights"),
-            "How many boards jobs ask for: numbers, each with its weight, as {1: 80, 8: 20}; what is more than half "
+            "How many boards jobs request: numbers, each with its weight, as {1: 80, 8: 20}; what is more than half "
             "of a pool, and more than a node, does not come.", required=True),
         Key("memory", ListOf(Number(0, 1), 2, words="list of shares"),
             "The least and the most memory that a job holds, as shares of a board's; each job's is drawn between "
@@ -92,14 +92,14 @@ def read_cluster(
             return None
         given = values
     series = Series(catalog, report)
-    jobs = [_job(each, catalog, series, report) for each in given["jobs"]]
-    services = [_service(each, catalog, series, report) for each in given["services"]]
-    names = [each["name"] for each in (*given["jobs"], *given["services"])]
+    jobs = [_job(row, catalog, series, report) for row in given["jobs"]]
+    services = [_service(row, catalog, series, report) for row in given["services"]]
+    names = [row["name"] for row in (*given["jobs"], *given["services"])]
     if len(set(names)) < len(names):
         report.problem(given.place, "cluster: two of its jobs or services have the same name")
     return given.build(
-        ClusterSpec, jobs=tuple(each for each in jobs if each is not None),
-        services=tuple(each for each in services if each is not None),
+        ClusterSpec, jobs=tuple(job for job in jobs if job is not None),
+        services=tuple(service for service in services if service is not None),
     )  # fmt: skip
 
 

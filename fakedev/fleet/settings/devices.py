@@ -76,7 +76,7 @@ SERVER = Section(
             "pci-addresses", ListOf(Text("PCI address", pci_address)), "The PCI addresses of its devices.", default=(),
             default_words="from seed, node and index",
         ),
-        *keys_from(Server, "numa_nodes"),
+        *keys_from(Server, "numa_nodes", "pcie_switches"),
         Key(
             "cpus", MapOf(Text(), words="mapping of NUMA nodes to CPUs"), "The CPUs of each NUMA node.", default={},
             default_words="not known",
@@ -239,18 +239,18 @@ def read_mig(values: Values, report: Report) -> Mig | None:
         return None
     section: Values = values["mig"]
     profiles = [
-        each.build(MigProfile)
-        for each in section["profiles"] or ()
-        if all(each[key.name] is not None for key in MIG_PROFILE.keys)
+        row.build(MigProfile)
+        for row in section["profiles"] or ()
+        if all(row[key.name] is not None for key in MIG_PROFILE.keys)
     ]
     slices, memory_slices = section["slices"], section["memory-slices"]
     if slices is None or memory_slices is None or not profiles:
         return None
     is_right = True
-    for profile, each in zip(profiles, section["profiles"], strict=False):
+    for profile, row in zip(profiles, section["profiles"], strict=False):
         reason = _wrong(profile, slices, memory_slices)
         if reason:
-            report.problem(each.place, f"mig: {profile.name}: {reason}")
+            report.problem(row.place, f"mig: {profile.name}: {reason}")
             is_right = False
     if memory_slices & (memory_slices - 1):
         report.problem(section.place_of("memory-slices"), f"mig: memory-slices: {memory_slices} is no power of 2")
@@ -363,7 +363,7 @@ DEVICE_TYPE = Section(
                 ListOf(Amount(), 2, words="list of two numbers"),
                 words="mapping of quantities to [at load 0, at load 100]",
             ),
-            "Quantity to its values at load 0 and at load 100; those of bytes may be sizes (19818MiB).",
+            "Quantity to its values at load 0 and at load 100; bytes may be written as sizes (19818MiB).",
             required=True,
         ),
         Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None),
@@ -381,7 +381,7 @@ DEVICE_TYPE = Section(
         Key(
             "lacks",
             ListOf(Choice((*ERROR_COUNTERS, *INTEGRALS, "xid"))),
-            "Counters, or codes of errors (xid), that it lacks. NVIDIA's boards before Volta lack energy_joules.",
+            "Counters, or codes of errors (xid), that it does not have, e.g. energy_joules before Volta (NVIDIA).",
             default=(),
         ),
         Key("sources", Anything(), "Where the values come from: for readers only."),

@@ -47,7 +47,7 @@ DYNAMICS = Section(
         Key(
             "without",
             ListOf(Choice(tuple(SWITCHES)), words="list of relations"),
-            "Relations that the board lacks.",
+            "Relations that the board does not have.",
             default=(),
         ),
     ),

@@ -22,9 +22,9 @@ DEVICE_WORDS = OneOf((ListOf(Text(), 1, words="list of device words"), Text("dev
 def _parameter_key(name: str) -> Key:
     """The key of a number that some kinds take."""
     takers = list(PARAMETERS[name].values())
-    defaults = {f"{each.default:g}" for each in takers if each.default is not None}
+    defaults = {f"{taker.default:g}" for taker in takers if taker.default is not None}
     words = defaults.pop() if len(defaults) == 1 else "the kind's" if defaults else "none; it must be given"
-    low, high = min(each.low for each in takers), max(each.high for each in takers)
+    low, high = min(taker.low for taker in takers), max(taker.high for taker in takers)
     kind: Type = Integer(int(low), int(high)) if takers[0].whole else Number(low, high)
     return key_of(FAULT_FIELDS[name], kind, default=None, default_words=words)
 

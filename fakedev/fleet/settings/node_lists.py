@@ -13,7 +13,7 @@ from fakedev.fleet.spec.fleet_spec import NodeSpec
 from fakedev.schema.places import Place, Report
 from fakedev.schema.sections import Values, did_you_mean
 
-#: The columns that a list may have; beside them those of labels.
+#: The columns that a list may have, besides columns of labels.
 COLUMNS: Final = ("name", "device", "count", "driver", "labels", "inlet")
 #: In the place of nodes: they are those of a cluster, and come and go.
 CLUSTER: Final = "cluster"

@@ -163,7 +163,7 @@ def load_original_workload(node: Node, report: Report) -> dict[str, tuple[object
         return None
     fields: dict[str, tuple[object, Place]] = {"repeat": (values["Repeat"], values.place_of("Repeat"))}
     fields["name"] = (values["Name"] or PurePath(values.place.file).stem, values.place_of("Name"))
-    activities = [[each["Load"], each["Fluctuation"], each["Seconds"]] for each in values["Profile"]]
+    activities = [[row["Load"], row["Fluctuation"], row["Seconds"]] for row in values["Profile"]]
     fields["profile"] = (activities, values.place_of("Profile"))
     if values["Devices"]:
         fields["devices"] = (list(values["Devices"]), values.place_of("Devices"))

@@ -54,7 +54,7 @@ from fakedev.schema.types import (
     keys_from,
 )
 
-_SECONDS_OF: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNIT_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)/([smhd])", re.ASCII)
 _COUNT: Final = Integer(1, MAX_DEVICES_PER_NODE)
 _LASTS: Final = Duration(0.001, 1e8)
@@ -69,7 +69,7 @@ def _rate(text: str) -> float:
     found = _RATE.fullmatch(text.strip())
     if found is None or not float(found[1]):
         raise ValueError(f"{text[:60]!r} is no rate: give a number above 0 with /s, /m, /h or /d, as 6/h")
-    return float(found[1]) / _SECONDS_OF[found[2]]
+    return float(found[1]) / _UNIT_SECONDS[found[2]]
 
 
 CHURN_WORKLOAD = Section(
@@ -123,7 +123,7 @@ _OWN: Final = ("weight", "devices", "lasts", "pods")
 def read_churn(values: Values, catalog: DeviceCatalog, report: Report) -> ChurnSpec | None:
     """The churn of a pool; None when it has problems, which were reported."""
     series = Series(catalog, report)
-    kinds = [_kind(each, catalog, series, report) for each in values["workloads"] or ()]
+    kinds = [_kind(row, catalog, series, report) for row in values["workloads"] or ()]
     found = tuple(kind for kind in kinds if kind is not None)
     if found and not sum(kind.weight for kind in found):
         report.problem(values.place_of("workloads"), "workloads: all have the weight 0, so that none starts")
@@ -166,15 +166,15 @@ def check_churn(pools: Iterable[LoadedPool], tick_seconds: float, admission: Adm
         elif expected > MAX_EXPECTED:
             report.problem(place, f"rate: {expected:g} start in the fleet in a tick: at most {MAX_EXPECTED:g} can")
         words = (f"{pool.spec.nodes[0].name}/*",)
-        for kind, each in zip(churn.kinds, values["workloads"], strict=False):
+        for kind, row in zip(churn.kinds, values["workloads"], strict=False):
             # The default workloads fit some nodes better than others, and are no mistake of the user.
-            if each.place != DEFAULT and min(kind.counts) > most[pool.spec.name]:
+            if row.place != DEFAULT and min(kind.counts) > most[pool.spec.name]:
                 text = f"devices: the nodes have {most[pool.spec.name]}, so that it never starts"
-                report.problem(each.place_of("devices"), text)
+                report.problem(row.place_of("devices"), text)
             try:
                 admission.check(replace(kind.workload, devices=words))
             except Refused as error:
-                report.problem(each.place_of(error.where), f"{error.where}: {error.text}")
+                report.problem(row.place_of(error.where), f"{error.where}: {error.text}")
 
 
 def _units(pool: PoolSpec) -> int:
@@ -221,7 +221,7 @@ MEMORY = Section(
 
 SHARING = Section(
     "fleet.pools.sharing",
-    keys_from(InCluster, "replicas", "is_renamed"),
+    keys_from(InCluster, "replicas", "is_renamed", "is_consumable"),
     doc="Time-slicing, as NVIDIA's device plugin does it.",
 )
 
@@ -251,7 +251,8 @@ POOL = Section(
         Key(
             "device",
             Text(),
-            "Device type: a name of the catalog, the path of a YAML file, or of the original's JSON.",
+            "Device type: a name of the catalog, the path of a YAML file, or of the original's JSON. gb200-nvl72 and "
+            "gb300-nvl72 are the boards in racks; without racks: and nodes:, a whole one.",
             default="h100",
         ),
         Key(

@@ -20,6 +20,20 @@ RACKS: Final = Section(
 )
 
 
+#: Names of device types that end so are boards of such racks: ``gb200-nvl72`` is ``gb200`` with ``racks: nvl72``.
+_IN_RACKS: Final = f"-{RackKind.NVL72.value}"
+
+
+def in_own_racks(values: Values) -> Values:
+    """The values of a pool; with a device type that is named after racks, such racks, and the nodes of one rack."""
+    if not values["device"].endswith(_IN_RACKS):
+        return values
+    racks = values["racks"] if values.given("racks") else RACKS.empty(values.place_of("device"))
+    is_one_rack = racks is not None and racks["kind"] is RackKind.NVL72 and not values.given("nodes")
+    nodes = racks["trays"] if is_one_rack else values["nodes"]
+    return replace(values, values_by_key={**values.values_by_key, "racks": racks, "nodes": nodes})
+
+
 def read_racks(values: Values, nodes: int, devices: Collection[int], report: Report) -> RackSpec | None:
     """The racks of a pool; None when it has none, or problems, which were reported.
 

@@ -333,7 +333,7 @@ def _plain_fields(values: Values, besides: Collection[str]) -> Fields:
         if key not in apart and values.given(key) and values[key] is not None:
             fields[key] = (plain(values[key]), values.place_of(key))
     if values.get("faults") is not None:
-        fields["faults"] = ([_given(each) for each in values["faults"]], values.place_of("faults"))
+        fields["faults"] = ([_given(fault) for fault in values["faults"]], values.place_of("faults"))
     return fields
 
 
@@ -374,7 +374,7 @@ def _profile(value: object, series: Series, check: Callable[[object], object]) -
     """
     if isinstance(value, Values):
         return plain(value) if "schedule" in value else series.activities(value, check)
-    if isinstance(value, tuple) and all(isinstance(each, str) for each in value):
+    if isinstance(value, tuple) and all(isinstance(item, str) for item in value):
         return ",".join(value)
     return plain(value)
 
@@ -427,7 +427,7 @@ BASE = Section(
                 OneOf((SERIES, Number(0), *profile_types((METRIC_ACTIVITY,), "value"))),
                 words="mapping of metrics to their profiles",
             ),
-            "What it asks of metrics beside the load: memory, tensor, fabric-tx and others of run in "
+            "What it requests of metrics in addition to the load: memory, tensor, fabric-tx and others of run in "
             "protocol-workload.txt; each has its own profile.",
             default={},
         ),
@@ -489,7 +489,7 @@ def load_profiles(
                 every = [word for each in words.values() for word in each]
                 # Not the devices name these faults: a node more must not change what happens on the others.
                 of = f"{pool.spec.name}/{pool.spec.device_type.name}/{profile}"
-                made = [fault_from_fields({"devices": every, **each}) for each in PROFILES[profile].faults]
+                made = [fault_from_fields({"devices": every, **fault}) for fault in PROFILES[profile].faults]
                 given = [replace(fault, name=of) for fault in made]
                 faults += [fault for fault in given if _is_possible(rules, fault)]
             else:
@@ -509,7 +509,7 @@ def _works(pool: LoadedPool, seed: int) -> list[_Work]:
     written = pool.values["profile"]
     names: list[str | Values] = list(written) if isinstance(written, tuple) else [written] if written else []
     own = {} if isinstance(pool.values["devices"], str) else {
-        each["index"]: each["profile"] for each in pool.values["devices"] if each["profile"] is not None
+        row["index"]: row["profile"] for row in pool.values["devices"] if row["profile"] is not None
     }  # fmt: skip
     found: dict[str | int, _Work] = {}
     number = 0

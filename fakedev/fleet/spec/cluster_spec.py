@@ -30,7 +30,7 @@ class JobKind:
     sizes: tuple[tuple[int, float], ...]
     lasts_seconds: float = field(metadata=described(
         "The median of its length; lengths have a lognormal distribution.", low=1, high=_LONGEST))
-    share: float = setting("Its part of all boards times hours that are asked for, relative to the other kinds.",
+    share: float = setting("Its part of all requested boards times hours, relative to the other kinds.",
                            default=1.0, low=0)
     spread: float = setting("16 % of the jobs last longer than the median times this, and 16 % less than it divided by "
                             "this.", default=3.0, low=1, high=100)
@@ -105,7 +105,7 @@ class ServiceKind:
 class ClusterSpec:
     """A living cluster on the boards of a fleet."""
 
-    load: float = setting("Boards that jobs ask for at a time, on average over a week, as a share of all boards.",
+    load: float = setting("Boards that jobs request at a time, on average over a week, as a share of all boards.",
                           default=0.85, low=0.01, high=5)
     day: float = setting("How many more jobs come at the busiest hour than on average, as a share; as many fewer come "
                          "twelve hours later.", default=0.5, low=0, high=1)

@@ -43,13 +43,13 @@ class MigProfile:
     most: int = setting("Instances of it on a board, at most.", default=64, low=1, high=64, default_words="as fit")
 
     def count_beside(self, slices: int, taken: Iterable[range], same: int = 0) -> int:
-        """How many instances of it a board can have beside those that it has.
+        """How many more instances of it a board can have.
 
         :param slices: compute slices that are left.
         :param taken: the memory slices of each instance that is there.
         :param same: how many of these are of this kind.
         """
-        used = {each for some in taken for each in some}
+        used = {place for some in taken for place in some}
         count = 0
         for begin in sorted(self.begins):
             place = {*range(begin, begin + self.memory_slices)}
@@ -143,7 +143,7 @@ class PartSpec:
     :param compute_share: of the device's engines and their traffic, over 0 and at most 1.
     :param memory_bytes: its memory; 0: unknown.
     :param has_links: whether its work can use the links to other boards.
-    :param facts: texts for labels, beside those of its device.
+    :param facts: texts for labels, in addition to the facts of its device.
     :param is_tile: whether it is a tile of a board, with its own clock, heat and errors, instead of an instance of a
         GPU. Work on a board is on its tiles, and the owner of a tile owns the board.
     """
@@ -184,6 +184,10 @@ class Links:
     peers: tuple[tuple[int, ...], ...] = ()
 
 
+#: The highest number of a PCIe switch of a server.
+MAX_SWITCH: Final = 1023
+
+
 @dataclass(frozen=True)
 class Server:
     """The server that usually has a board; its facts are for nodes with at most as many devices.
@@ -195,6 +199,10 @@ class Server:
     name: str = setting("Its name: for readers only.", default="")
     pci_addresses: tuple[str, ...] = ()
     numa_nodes: tuple[int, ...] = setting("The NUMA node of each.", default=(), high=1023, default_words="not known")
+    pcie_switches: tuple[int, ...] = setting(
+        "The PCIe switch of each: boards of one share its link to the host.", default=(), high=MAX_SWITCH,
+        default_words="each has its own link",
+    )  # fmt: skip
     cpus: Mapping[int, str] = field(default_factory=dict)
 
     def facts(self, index: int, devices: int) -> dict[str, str]:
@@ -207,6 +215,8 @@ class Server:
             facts["numa_node"] = str(numa_node)
             if numa_node in self.cpus:
                 facts["cpu_affinity"] = self.cpus[numa_node]
+        if devices <= len(self.pcie_switches):
+            facts["pcie_switch"] = str(self.pcie_switches[index])
         return facts
 
 

@@ -36,11 +36,11 @@ class Scope(Enum):
 
 
 #: Faults of these scopes concern all devices of a node together.
-OF_WHOLE_NODES: Final = (Scope.PAGE, Scope.NODE, Scope.CLUSTER)
+NODE_SCOPES: Final = (Scope.PAGE, Scope.NODE, Scope.CLUSTER)
 #: Faults of these scopes concern all devices of a tray, a rack or a row together.
 OF_RACKS: Final = (Scope.TRAY, Scope.RACK, Scope.ROW)
 #: Faults of these scopes change what devices do.
-OF_MACHINES: Final = (Scope.BOARD, Scope.NODE, *OF_RACKS)
+MACHINE_SCOPES: Final = (Scope.BOARD, Scope.NODE, *OF_RACKS)
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ class FaultKind:
     :param reasons: bits of ``throttle_reasons`` of which one is set while it lowers the clock.
     :param by_loss: those of ``moves`` that it changes only by shutting the board down.
     :param by_limit: those of ``moves`` that it changes only where links have less than without it.
+    :param by_failed_link: those of ``moves`` that it changes only once a worn link has gone down.
     :param lasts: it lasts longer than a tick. For ``xid`` that follows from its code.
     :param on_parts, on_tiles: it can affect a part without its device; if that is a tile.
     """
@@ -92,17 +93,18 @@ class FaultKind:
     reasons: int = 0
     by_loss: tuple[str, ...] = ()
     by_limit: tuple[str, ...] = ()
+    by_failed_link: tuple[str, ...] = ()
     on_parts: bool = False
     on_tiles: bool = False
 
     @property
-    def is_of_racks(self) -> bool:
+    def needs_racks(self) -> bool:
         """Whether only devices in racks can have it."""
         return self.scope in OF_RACKS or self.needs in (*OF_FABRIC, *OF_MODULES, *OF_TRAYS)
 
     def values(self, given: Mapping[str, float]) -> dict[str, float]:
         """The value of each parameter: the given one, its default, or 0."""
-        return {each.name: given.get(each.name, each.default or 0.0) for each in self.parameters}
+        return {parameter.name: given.get(parameter.name, parameter.default or 0.0) for parameter in self.parameters}
 
     def needed(self, values: Mapping[str, float]) -> dict[str, str]:
         """The quantities that devices must have to be concerned, each with what needs it.
@@ -110,8 +112,8 @@ class FaultKind:
         :param values: those that are given.
         """
         needed = {self.needs: self.name} if self.needs else {}
-        given = [each for each in self.parameters if each.needs and each.name in values]
-        return needed | {each.needs: f"{self.name} with {each.name}" for each in given}
+        given = [parameter for parameter in self.parameters if parameter.needs and parameter.name in values]
+        return needed | {parameter.needs: f"{self.name} with {parameter.name}" for parameter in given}
 
     def why_not_on_parts(self, values: Mapping[str, float], *, are_tiles: bool) -> str:
         """Why it cannot concern only a part of a device; empty where it can.
@@ -152,6 +154,14 @@ _LINK: Final = Parameter(
     "link", ALL_LINKS, 63, ALL_LINKS, "the one link that is down; -1: all, from the share", whole=True,
     needs="links_up", instead_of="share",
 )  # fmt: skip
+#: Of XIDs 144 to 150, as NVIDIA's catalog has them.
+_OF_NVLINK: Final = (
+    Parameter("subcode", 0, 31, 0, "of XID 144 to 150: the subcode; 0: a usual one", whole=True),
+    Parameter("status", 0, 0xFFFFFFFF, 0, "of XID 144 to 150: the error status; 0: a usual one", whole=True),
+    Parameter("reason", 0, 63, 0, "of XID 149: why the link went down", whole=True),
+    Parameter("link", ALL_LINKS, 63, ALL_LINKS, "the link; -1: all with XID 74, the first with XID 144 to 150",
+              whole=True),
+)
 _PCIE_LINK: Final = ("pcie_link_width", "pcie_link_generation", "pcie_link_gigatransfers_per_second")
 _TRAY: Final = Parameter("tray", 0, 31, 0, "the switch tray, from 0", whole=True)
 _AT_ONCE: Final = "its effect ends at once"
@@ -185,8 +195,8 @@ KINDS: Final[Mapping[str, FaultKind]] = {
     for kind in (
         FaultKind(
             "xid", _BOARD, "NVIDIA's driver reports an error, with the usual effects of its code",
-            "the code stays until reset; 61, 62, 79, 95, 119 and 120 reset the board",
-            (Parameter("code", 1, 999, None, "the error code", whole=True), _COUNT), "xid", on_parts=True,
+            "the code stays until reset; 61, 62, 79, 95, 119, 120 and fatal errors of NVLink 5 reset the board",
+            (Parameter("code", 1, 999, None, "the error code", whole=True), _COUNT, *_OF_NVLINK), "xid", on_parts=True,
         ),
         FaultKind("ecc-single", _BOARD, "corrected single-bit memory errors", _COUNTED,
                   (_COUNT, Parameter("rows", 0, 1e6, 0, "rows remapped or pages retired", whole=True)),
@@ -254,16 +264,23 @@ KINDS: Final[Mapping[str, FaultKind]] = {
                   "the cable is replaced: the link is as good as the others; counters keep their values",
                   (Parameter("link", 0, 63, 0, "the link", whole=True),
                    Parameter("rate", 0, 1e4, 1, "powers of ten by which bit errors grow in an hour")),
-                  "link_raw_ber_ratio", moves=(*_FABRIC, *_LINK_STATES, *OF_FABRIC, *FEC_CODEWORDS), by_limit=_FABRIC),
+                  "link_raw_ber_ratio", moves=(*_FABRIC, *_LINK_STATES, *OF_FABRIC, *FEC_CODEWORDS), by_limit=_FABRIC,
+                  by_failed_link=(*_FABRIC, *_LINK_STATES, "link_failed", "link_recoveries_failed")),
         FaultKind("switch-tray", Scope.RACK, "a switch tray of the rack is lost: two links of each board are down, "
                   "with XID 149; the others carry the traffic", "the links return; errors stay counted", (_TRAY,),
                   "fabric_health_mask", moves=(*_FABRIC, *_LINK_STATES), by_limit=_FABRIC),
         FaultKind("partition-mismatch", _BOARD, "the board is in no partition of its NVLink fabric: links are up and "
                   "carry nothing", "it is registered again, and traffic returns", needs="fabric_health_mask",
                   moves=(*_FABRIC, "fabric_manager_status", "fabric_manager_error", *_FABRIC_HEALTH), by_limit=_FABRIC),
-        FaultKind("imex-down", Scope.TRAY, "the node's IMEX daemon is down: it shares no memory with other nodes",
-                  "the daemon starts again, and is ready 12 seconds later", needs="imex_daemon_status",
-                  moves=("imex_daemon_status", "imex_ready_seconds")),
+        FaultKind("route", _BOARD, "a route of the board through its NVLink fabric is lost: links are up, and carry "
+                  "less; it is unhealthy when it was not restored in 10 seconds", "traffic returns",
+                  (Parameter("share", 0, 1, 0.94, "remaining share of the traffic"),), "fabric_health_mask",
+                  moves=(*_FABRIC, *_FABRIC_HEALTH, "fabric_route_seconds"), by_limit=_FABRIC),
+        FaultKind("imex-down", Scope.TRAY, "the node's IMEX daemon is down: new work that exchanges memory over the "
+                  "fabric with other nodes ends at once",
+                  "the daemon starts anew, and is ready 12 seconds later: work that shared memory before ends",
+                  needs="imex_daemon_status",
+                  moves=("imex_daemon_status", "imex_ready_seconds", "imex_domain_status", "imex_nodes_ready")),
         FaultKind("coolant-leak", Scope.TRAY, "coolant leaks from the node's tray: it is detected, and less flows",
                   "the tray is tight again, and its boards cool down",
                   (Parameter("resistance", 1, 100, 2, "factor on the thermal resistance"),), "coolant_leak",
@@ -271,6 +288,10 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind("pump", Scope.RACK, "a pump fails: less coolant flows through the rack", "boards cool down",
                   (Parameter("share", 0.05, 1, 0.3, "remaining share of the flow"),), "coolant_flow_ratio",
                   moves=(*_COOLANT, *_WARM), by_clock=_BY_HEAT, reasons=_HEAT, by_loss=_SHUT_DOWN),
+        FaultKind("valve", Scope.TRAY, "the coolant valve of the node's tray sticks: less flows through it",
+                  "boards cool down", (Parameter("share", 0.05, 1, 0.3, "remaining share of the flow"),),
+                  "coolant_flow_ratio", moves=(*_COOLANT, *_WARM), by_clock=_BY_HEAT, reasons=_HEAT,
+                  by_loss=_SHUT_DOWN),
         FaultKind("busbar", Scope.RACK, "the rack may draw less: a power shelf or a feed is lost, and boards share "
                   "what is left", "clocks rise again",
                   (Parameter("kilowatts", 0.1, 1e4, 60, "what the rack may draw"),), "coolant_flow_ratio",
@@ -313,8 +334,8 @@ KINDS: Final[Mapping[str, FaultKind]] = {
 
 #: The parameters of all kinds: name to the kinds that take it.
 PARAMETERS: Final[Mapping[str, Mapping[str, Parameter]]] = {
-    name: {kind.name: each for kind in KINDS.values() for each in kind.parameters if each.name == name}
-    for name in dict.fromkeys(each.name for kind in KINDS.values() for each in kind.parameters)
+    name: {kind.name: parameter for kind in KINDS.values() for parameter in kind.parameters if parameter.name == name}
+    for name in dict.fromkeys(parameter.name for kind in KINDS.values() for parameter in kind.parameters)
 }
 
 
@@ -335,7 +356,7 @@ FAULT_FIELDS: Final[Mapping[str, Field]] = {
     field.name: field
     for field in (
         Field("kind", "what goes wrong", "KIND"),
-        Field("devices", "devices, as of a workload; all of the node when not given", "WORD,...", FieldKind.LIST),
+        Field("devices", "devices, as for a workload; default: all of the node", "WORD,...", FieldKind.LIST),
         Field("node", "node of the device words that name none", "NODE"),
         _time("start", "how long after the next tick it begins", ""),
         _time("duration", "how long it lasts", "until it is cleared"),
@@ -360,7 +381,7 @@ def fault_from_fields(fields: Mapping[str, object]) -> FaultSpec:
     :raises FieldError: naming the field at fault.
     """
     kind = _kind(fields.get("kind"))
-    taken = {each.name for each in kind.parameters} | ({"metric"} if kind.takes_metric else set())
+    taken = {parameter.name for parameter in kind.parameters} | ({"metric"} if kind.takes_metric else set())
     allowed = [name for name in FAULT_FIELDS if name in taken or (name not in PARAMETERS and name != "metric")]
     for field in fields:
         if field not in allowed:

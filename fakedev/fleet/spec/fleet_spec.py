@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -55,6 +56,10 @@ class FaultSpec:
         return (self.kind, *where, self.metric, *(f"{name}={float(numbers[name])}" for name in sorted(numbers)))
 
 
+#: The instances of each board of a node (MIG), each with profile, first memory slice, and whether it has its compute
+#: instance; None: MIG mode is off.
+Layout = tuple[tuple[tuple[str, int, bool], ...] | None, ...]
+
 #: The highest speed of the clock, in simulated seconds per wall second.
 MAX_SPEED = 10_000
 
@@ -89,6 +94,20 @@ class NodeSpec:
     place: int = 0
 
 
+def place_by_name(name: str) -> int | None:
+    """The place in racks of a node of a cluster: the number at the end of its name; None: it has none."""
+    number = name[len(name.rstrip(string.digits)) :]
+    return int(number) if number else None
+
+
+def node_of_cluster(name: str, racks: RackSpec | None, row: int = 0) -> NodeSpec:
+    """A node of a cluster in a pool.
+
+    :param racks: of the pool.
+    """
+    return NodeSpec(name, row=row, place=0 if racks is None else place_by_name(name) or 0)
+
+
 @dataclass(frozen=True)
 class PoolSpec:
     """Nodes with the same devices; a pool with different devices is several consecutive ones with the same name.
@@ -101,6 +120,7 @@ class PoolSpec:
     :param in_cluster: how its devices are offered in a Kubernetes cluster.
     :param has_cluster_nodes: whether its nodes are those of a cluster, which come and go.
     :param racks: where its nodes are; None: in no racks.
+    :param layout: how the boards of these nodes of a cluster were divided since; empty: as the configuration says.
     """
 
     name: str
@@ -116,6 +136,7 @@ class PoolSpec:
     in_cluster: InCluster = field(default_factory=InCluster)
     has_cluster_nodes: bool = False
     racks: RackSpec | None = None
+    layout: Layout = ()
 
     def parts_of(self, index: int) -> tuple[PartSpec, ...]:
         """The parts of the device with an index; empty for an undivided one."""
@@ -193,7 +214,7 @@ class FleetSpec:
 
     :param epoch_seconds: wall time of tick 0, in seconds since 1970.
     :param base: the workloads of the configuration, which run from the first tick on.
-    :param metric_names: names of metrics of identities that limits may use beside those of quantities.
+    :param metric_names: names of metrics of identities that limits may use in addition to names of quantities.
     :param tallies: counts of device reports that identities show.
     :param faults: the faults of the configuration.
     :param shard: the shard whose nodes are simulated; None: all nodes. All other fields are of the whole fleet.

@@ -13,6 +13,9 @@ _MAKERS: Final = frozenset(("nvidia", "tesla", "amd", "instinct", "intel", "gpu"
 
 _SEPARATORS: Final = re.compile(r"[\s_/-]+")
 
+#: The size and series of a virtual GPU: ``20c`` of NVIDIA H100-20C, ``16q`` of GRID T4-16Q.
+_GUEST: Final = re.compile(r"[0-9]{1,3}[abcq]")
+
 #: A model, as a100, l40s or gb200; not a size (80gb), a form (sxm5) or a kind of memory (hbm3).
 _MODEL: Final = re.compile(r"(?!sxm|hbm|pcie|gddr)[a-z]{1,4}[0-9]{1,4}[a-z]{0,3}")
 
@@ -69,7 +72,7 @@ def nearest_board(wanted: Board, known: Iterable[KnownBoard]) -> NearestBoard:
     def likeness(board: KnownBoard) -> tuple[bool, bool, int, bool, float, int, str]:
         own = _words(board.product)
         models = len(_models(words) & _models(own))
-        is_other_kind = ("grid" in own) != ("grid" in words)
+        is_other_kind = _is_guest(own) != _is_guest(words)
         distance = 0.0 if models else -board.memory_mib
         if wanted.memory_mib and board.memory_mib:
             distance = abs(math.log2(wanted.memory_mib / board.memory_mib))
@@ -84,6 +87,11 @@ def nearest_board(wanted: Board, known: Iterable[KnownBoard]) -> NearestBoard:
 
 def _words(product: str) -> tuple[str, ...]:
     return tuple(word for word in _SEPARATORS.split(product.casefold()) if word and word not in _MAKERS)
+
+
+def _is_guest(words: Iterable[str]) -> bool:
+    """Whether a product is a virtual GPU."""
+    return any(word == "grid" or _GUEST.fullmatch(word) for word in words)
 
 
 def _models(words: Iterable[str]) -> frozenset[str]:

@@ -28,9 +28,9 @@ EACH_BYTES: Final = 1024
 #: What an activity takes, in bytes; each value of ``steps`` is one. What a value function takes besides.
 ACTIVITY_BYTES: Final = 128
 FUNCTION_BYTES: Final = 256
-#: A random value that is drawn in a tick counts as so many devices of a workload.
+#: Devices of a workload that cost as much as a random value drawn in a tick.
 DRAW_DEVICES: Final = 2
-#: A fault that freezes all series counts as so many devices, and each of its devices as so many: it keeps all values.
+#: Devices that cost as much as a fault that freezes all series, and as each of its devices: it keeps all values.
 FROZEN_SERIES_DEVICES: Final = 5000
 FROZEN_DEVICES: Final = 10
 #: How a key of a limit of one peer begins.
@@ -69,7 +69,7 @@ class Limits:
     peer_fault_devices: int = setting("The same of one peer.", default=500_000, high=1_000_000_000)
 
 
-#: What is lacking can be had so.
+#: How to get what is missing.
 _REMEDIES: Final = {
     "workloads": "stop some",
     "faults": "clear some",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -89,6 +90,26 @@ class InCluster:
         "The resource of its boards in a cluster.", default="", words="DOMAIN/NAME", check=resource_name,
         absent="by the vendor: nvidia.com/gpu, amd.com/gpu, habana.ai/gaudi, ...",
     )  # fmt: skip
+    is_consumable: bool = setting(
+        "With DRA several claims get one device, and consume its memory: what a claim asks for, else as much as one of "
+        "the replicas (consumable capacity, Kubernetes 1.36).",
+        default=False, name="consumable",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MigEntry:
+    """What a configuration of the MIG manager says of some boards of a node.
+
+    :param devices: their indices; None: all.
+    :param filter: identities of boards (PCI device and vendor, ``0x233010DE``); empty: all.
+    :param instances: profile to how many; none where MIG mode is off.
+    """
+
+    devices: tuple[int, ...] | None
+    is_enabled: bool
+    instances: Mapping[str, int]
+    filter: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +119,8 @@ class KubernetesSettings:
     :param node_label: the nodes with this label are simulated; its value is the name of a pool.
     :param operator_label: of fake-gpu-operator, which is taken too; a topology may name another one.
     :param utilization: from the lowest to the highest percentage.
+    :param mig_configs: the configurations that the label ``nvidia.com/mig.config`` may name; empty: those that the MIG
+        manager makes of the profiles of the boards.
     :param is_compatible: whether the ConfigMaps and the topology server of fake-gpu-operator are there too.
     """
 
@@ -117,13 +140,25 @@ class KubernetesSettings:
         default=Recovery.AUTO, default_words="auto",
     )  # fmt: skip
     requests_per_second: float = setting(
-        "The most requests to the API server, on average.", default=50.0, low=0.1, high=10_000
-    )
+        "The most requests to the API server, on average; twice as many at once.",
+        default=50.0, low=0.1, high=10_000,
+    )  # fmt: skip
     device_faults: bool = setting(
         "Objects DeviceFault of the cluster strike devices; needs their definition, "
         "etc/kubernetes/components/device-faults, and its permissions.",
         default=False,
     )  # fmt: skip
+    dynamic_mig: bool = setting(
+        "ResourceSlices have every instance (MIG) that a board could have; a claim makes what it gets. Needs "
+        "resources: dra, and Kubernetes 1.36.",
+        default=False,
+    )  # fmt: skip
+    compute_domains: bool = setting(
+        "Objects ComputeDomain of NVIDIA's DRA driver: nodes in racks offer channels to their pods; needs resources: "
+        "dra or both, the definition of the object, etc/kubernetes/components/compute-domains, and its permissions.",
+        default=False,
+    )  # fmt: skip
+    mig_configs: Mapping[str, Sequence[MigEntry]] = field(default_factory=dict)
     is_compatible: bool = False
     kubeconfig: str = setting(
         "The file that names the API server.", default="", path="path",

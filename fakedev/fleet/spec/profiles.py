@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from fakedev.base.units import (
+    BYTES,
+    BYTES_PER_SECOND,
     LOAD,
     SHARE,
     TRAFFIC,
@@ -90,26 +92,26 @@ def _checked(activities: Sequence[Activity], unit: Unit) -> Steps[tuple[Activity
     """
     if not activities:
         raise ValueError("a profile needs at least one activity")
-    _check_count(sum(_segments(each.value) for each in activities))
+    _check_count(sum(_segments(activity.value) for activity in activities))
     checked = []
     repeats = False
-    for position, each in enumerate(activities, 1):
+    for position, activity in enumerate(activities, 1):
         if not position % _AT_ONCE:
             yield
-        if _is_plain(each, unit) and not each.is_once:
+        if _is_plain(activity, unit) and not activity.is_once:
             repeats = True
-            checked.append(each)
+            checked.append(activity)
             continue
         last = position == len(activities)
-        reason = _fault(each, unit, last=last)
-        if not reason and each.is_once and (last or repeats):
+        reason = _fault(activity, unit, last=last)
+        if not reason and activity.is_once and (last or repeats):
             reason = "once is for the first activities of a profile, before those that repeat"
         if reason:
             raise ValueError(f"activity {position}: {reason}")
-        repeats = not each.is_once
-        value = each.value if isinstance(each.value, Function) else float(each.value)
-        seconds = float(each.seconds) if each.seconds else FOREVER
-        checked.append(Activity(value, float(each.fluctuation), seconds, each.spread, each.is_once))
+        repeats = not activity.is_once
+        value = activity.value if isinstance(activity.value, Function) else float(activity.value)
+        seconds = float(activity.seconds) if activity.seconds else FOREVER
+        checked.append(Activity(value, float(activity.fluctuation), seconds, activity.spread, activity.is_once))
     return tuple(checked)
 
 
@@ -210,7 +212,7 @@ def _fault_of_length(activity: Activity, unit: Unit, prefix: str, *, last: bool)
     if not 1 <= spread <= MAX_SPREAD:
         return f"the spread {spread:g} is not within 1 to {MAX_SPREAD:g}"
     if spread > 1 and unit is not LOAD:
-        return "a spread is for the activities of the load: those of metrics run in the same time"
+        return "a spread is for the activities of the load: activities of metrics run in the same time"
     if spread > 1 and seconds == 0:
         return "what lasts until stopped has no spread"
     return ""
@@ -331,10 +333,15 @@ def _use(quantity: str, profile: object) -> Steps[MetricUse]:
         profile = [[profile]]
     is_share = _has(profile, "%")
     if is_share and quantity in WITHOUT_SHARES:
-        raise ValueError(f"{word}: there is no maximum of which a share could be asked")
+        raise ValueError(f"{word}: there is no maximum of which a share could be requested")
     is_traffic = quantity == AS_TRAFFIC and _has(profile, "B")
+    unit = _unit(quantity, is_share, is_traffic)
     try:
-        activities = yield from profile_steps(profile, _unit(quantity, is_share, is_traffic))
+        activities = yield from profile_steps(profile, unit)
+        values = [activity.value for activity in activities if not isinstance(activity.value, Function)]
+        if unit in (BYTES, BYTES_PER_SECOND) and 0 < max(values, default=0) <= SHARE.most:
+            most = unit.brief(max(values))
+            raise ValueError(f"{most} means bytes: write {most}% for a share of the device's maximum, or {most}GB")
         return MetricUse(quantity, Activities(activities), is_share, is_traffic=is_traffic)
     except ValueError as error:
         raise ValueError(f"{word}: {error}") from None
@@ -349,8 +356,8 @@ def _has(profile: object, mark: str) -> bool:
     if isinstance(profile, str):
         return mark in profile
     if isinstance(profile, Mapping):
-        return any(_has(each, mark) for each in profile.values())
-    return isinstance(profile, list | tuple) and any(_has(each, mark) for each in profile)
+        return any(_has(item, mark) for item in profile.values())
+    return isinstance(profile, list | tuple) and any(_has(item, mark) for item in profile)
 
 
 def _activity(position: int, entry: object, unit: Unit) -> Activity:

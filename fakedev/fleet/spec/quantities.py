@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fakedev.base.errors import did_you_mean
-from fakedev.base.units import BYTES, BYTES_PER_SECOND, COUNTS_PER_SECOND, RATIO, Unit
+from fakedev.base.units import BYTES, BYTES_PER_SECOND, CORES, COUNTS_PER_SECOND, RATIO, Unit
 
 #: The quantities of the simulation, with the unit in the name.
 KNOWN_QUANTITIES: Final[dict[str, str]] = {
@@ -50,7 +50,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "memory_used_ratio": "used memory by total memory, 0 to 1",
     "core_frequency_mhz": "clock of the compute engines",
     "core_frequency_mean_mhz": "mean clock of the compute engines, between two clocks that the board supports",
-    "core_frequency_request_mhz": "clock of the compute engines that is asked for: what they would have unthrottled",
+    "core_frequency_request_mhz": "requested clock of the compute engines: what they would have unthrottled",
     "memory_frequency_mhz": "clock of the memory",
     "video_frequency_mhz": "clock of the media engines",
     "core_frequency_max_mhz": "highest clock of the compute engines",
@@ -139,6 +139,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "wall_seconds": "of a page or node: wall time of the tick that is shown, in seconds since 1970",
     "late_seconds": "of a page or node: how late its page is, by the fault slow-page",
     "created_seconds": "wall time at which the counters began, in seconds since 1970",
+    "cpu_cores": "cores of the Grace CPU of its module that work on the board asks for, e.g. to load its data",
     "cpu_usage_ratio": "of a Grace CPU or a core: share of the time in which it works, 0 to 1",
     "cpu_user_ratio": "of a core: share of the time in which it runs programs, 0 to 1",
     "cpu_nice_ratio": "of a core: share of the time in which it runs programs of low priority, 0 to 1",
@@ -157,6 +158,8 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "c2c_errors": "errors on the links to the Grace CPU of the board's module",
     "imex_ready_seconds": "how long the IMEX daemon of the board's node has been up",
     "imex_daemon_status": "state of the IMEX daemon, as DCGM numbers it: 5 ready, 7 unavailable",
+    "imex_domain_status": "state of the IMEX domain of the board's node: 0 up, 1 degraded (not all ready), 2 down",
+    "imex_nodes_ready": "nodes of the IMEX domain whose daemons are ready",
     "coolant_leak": "1 while coolant leaks from the board's tray, else 0",
     "coolant_flow_ratio": "coolant that flows through the board's tray, by the full flow, 0 to 1",
     "coolant_flow_litres_per_minute": "of a rack: coolant that flows through it",
@@ -164,6 +167,9 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "coolant_return_celsius": "of a rack: temperature of the coolant that leaves it",
     "rack_power_watts": "of a rack: power of its boards, CPUs and switch trays",
     "rack_power_limit_watts": "of a rack: what its busbar or its breakers carry",
+    "smoothing_idle_seconds": "how long the board has had no work, for power smoothing",
+    "fabric_timeout_seconds": "how much longer the NVLink fabric recovers from timed out accesses",
+    "fabric_route_seconds": "how long a route of the board through its NVLink fabric has been lost",
     "fabric_ready_seconds": "how long ago the board began to register with its NVLink fabric",
     "fabric_manager_status": "state of that registration, as DCGM numbers it: 2 in progress, 3 success, 4 failure",
     "fabric_manager_error": "NVML's code of the error with which that failed, 0 for none",
@@ -184,15 +190,22 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
        for number in range(16)},
 }
 
+#: DCGM's words for the values of imex_domain_status.
+IMEX_DOMAIN_WORDS: Final = ("UP", "DEGRADED", "DOWN")
+
 #: Quantities of racks: of nodes and of modules with a Grace CPU, which each of their boards has, and of boards.
-OF_TRAYS: Final = ("imex_ready_seconds", "imex_daemon_status", "coolant_leak", "coolant_flow_ratio")
+OF_TRAYS: Final = (
+    "imex_ready_seconds", "imex_daemon_status", "imex_domain_status", "imex_nodes_ready", "coolant_leak",
+    "coolant_flow_ratio", "smoothing_idle_seconds",
+)  # fmt: skip
 OF_MODULES: Final = (
     "cpu_usage_ratio", "cpu_frequency_mhz", "cpu_power_watts", "cpu_temperature_celsius", "sysio_power_watts",
     "module_power_watts", "c2c_tx_bytes_per_second", "c2c_rx_bytes_per_second", "c2c_errors",
 )  # fmt: skip
 FEC_CODEWORDS: Final = tuple(f"link_fec_{number}_codewords" for number in range(16))
 OF_FABRIC: Final = (
-    "fabric_ready_seconds", "fabric_manager_status", "fabric_manager_error", "fabric_health_mask",
+    "fabric_ready_seconds", "fabric_timeout_seconds", "fabric_route_seconds",
+    "fabric_manager_status", "fabric_manager_error", "fabric_health_mask",
     "fabric_health_summary", "link_wear_decades", "link_failed", "link_raw_ber_ratio", "link_effective_ber_ratio",
     "link_symbol_ber_ratio", "link_effective_ber_packed", "link_symbol_ber_packed", "link_effective_errors",
     "link_symbol_errors", "link_recoveries_successful", "link_recoveries_failed",
@@ -353,7 +366,7 @@ PEERS: Final = "peer_reached"
 WORKED: Final = "worked_seconds"
 STALLED: Final = "stalled_seconds"
 CORRECTED: Final = "corrected_errors"
-OF_PROCESSES: Final = (WORKED, STALLED, CORRECTED)
+PROCESS_QUANTITIES: Final = (WORKED, STALLED, CORRECTED)
 #: The most samples of a window.
 MAX_SAMPLES: Final = 3600
 
@@ -382,7 +395,7 @@ class Tally:
 
 def is_tally(base: str) -> bool:
     """Whether a name without window and interval is the name of a tally."""
-    return base in (XIDS, XID_TIMES, PEERS, *OF_PROCESSES) or base in HEALTH or is_sampled(base)
+    return base in (XIDS, XID_TIMES, PEERS, *PROCESS_QUANTITIES) or base in HEALTH or is_sampled(base)
 
 
 def is_sampled(base: str) -> bool:
@@ -406,6 +419,9 @@ def tallies_of(names: Iterable[str]) -> tuple[Tally, ...]:
 #: Counters that workloads can raise: the demand is a rate, the result are whole numbers.
 COUNTED: Final[tuple[str, ...]] = tuple(name for name in ERROR_COUNTERS if name != "row_remap_failure")
 
+#: What work may ask of the Grace CPU of its board; work whose CPU has fewer is slower.
+CPU_CORES: Final = "cpu_cores"
+
 #: Quantity to the unit of its absolute values.
 ASKABLE: Final[dict[str, Unit]] = {
     "memory_used_bytes": BYTES,
@@ -420,6 +436,7 @@ ASKABLE: Final[dict[str, Unit]] = {
     "pcie_tx_bytes_per_second": BYTES_PER_SECOND,
     "pcie_rx_bytes_per_second": BYTES_PER_SECOND,
     "hung": RATIO,
+    CPU_CORES: CORES,
 } | dict.fromkeys(COUNTED, COUNTS_PER_SECOND)
 
 #: Quantities without a maximum, so that no share of it can be demanded.
@@ -445,7 +462,7 @@ def asked_quantity(word: str) -> str:
     """
     quantity = quantity_name(word.replace("-", "_"))
     if quantity not in ASKABLE:
-        known = [metric_word(each) for each in ASKABLE]
+        known = [metric_word(quantity) for quantity in ASKABLE]
         hint = did_you_mean(word.replace("_", "-"), [*known, *ASKABLE], f": give one of {', '.join(known)}")
         raise ValueError(f"{word[:100]!r} is no metric that workloads bring{hint}")
     return quantity

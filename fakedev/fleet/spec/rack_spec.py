@@ -9,9 +9,8 @@ from typing import Final
 
 from fakedev.schema.declare import setting
 
-#: NVLink switches of a switch tray, and the modules of a tray by their GPUs: NVIDIA's description of the GB200 NVL72.
+#: NVLink switches of a switch tray: NVIDIA's description of the GB200 NVL72.
 SWITCHES_OF_TRAY: Final = 2
-GPUS_OF_MODULE: Final = 2
 
 
 class RackKind(Enum):
@@ -47,8 +46,30 @@ class RackSpec:
         "What a rack may draw: its busbar or its breakers. Boards share what is left.", "watts", math.inf, low=1,
         name="power-limit", absent="no limit",
     )  # fmt: skip
+    tray_power_limit_watts: float = setting(
+        "What a node may draw: the busbar of its tray.", "watts", math.inf, low=1, name="tray-power-limit",
+        absent="no limit",
+    )  # fmt: skip
+    row_power_limit_watts: float = setting(
+        "What all racks of a row may draw.", "watts", math.inf, low=1, name="row-power-limit", absent="no limit",
+    )  # fmt: skip
+    smoothing_floor_percent: float = setting(
+        "Power smoothing: what a board draws at least while it has work and for smoothing-hold after it, of its power "
+        "limit.", "percent", 0.0, high=100, name="smoothing-floor", default_words="none",
+    )  # fmt: skip
+    smoothing_hold_seconds: float = setting(
+        "Power smoothing: how long the floor lasts after the work.", "seconds", 0.0, high=3600, name="smoothing-hold",
+    )  # fmt: skip
+    ramp_up_watts: float = setting(
+        "Power smoothing: by how much the power of a board may rise in a second.", "watts per second", math.inf, low=1,
+        name="ramp-up", absent="no limit",
+    )  # fmt: skip
+    ramp_down_watts: float = setting(
+        "Power smoothing: by how much the power of a board may fall in a second.", "watts per second", math.inf, low=1,
+        name="ramp-down", absent="no limit",
+    )  # fmt: skip
     inlet_step_celsius: float = setting(
-        "How much warmer the inlet of each node is than that of the node below it.", "degrees Celsius", 0.0,
+        "How much warmer the inlet of each node is than the inlet of the node below it.", "degrees Celsius", 0.0,
         low=-10, high=10, name="inlet-step", default_words="0 of nvl72, 0.25 of air",
     )  # fmt: skip
 
@@ -56,6 +77,11 @@ class RackSpec:
     def switches(self) -> int:
         """NVLink switches of a rack."""
         return self.switch_trays * SWITCHES_OF_TRAY
+
+    @property
+    def smooths_power(self) -> bool:
+        """Whether boards may not raise or lower their power at once."""
+        return self.smoothing_floor_percent > 0 or math.isfinite(min(self.ramp_up_watts, self.ramp_down_watts))
 
     @property
     def is_liquid(self) -> bool:

@@ -132,8 +132,8 @@ def scaled(value: Value, factor: float) -> Value:
     return Function(
         value.name,
         tuple(
-            each * factor if kind is Parameter.VALUE else each
-            for each, kind in zip(value.arguments, kinds, strict=True)
+            argument * factor if kind is Parameter.VALUE else argument
+            for argument, kind in zip(value.arguments, kinds, strict=True)
         ),
     )
 
@@ -190,8 +190,8 @@ def format_value(value: Value, show: Callable[[float], str]) -> str:
         return show(value)
     kinds = _parameters(value.name, len(value.arguments))
     texts = [
-        show(each) if kind is Parameter.VALUE else format_number(each)
-        for each, kind in zip(value.arguments, kinds, strict=True)
+        show(argument) if kind is Parameter.VALUE else format_number(argument)
+        for argument, kind in zip(value.arguments, kinds, strict=True)
     ]
     return f"{value.name}({','.join(texts)})"
 

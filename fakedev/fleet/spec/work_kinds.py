@@ -16,7 +16,7 @@ class WorkKind:
     plain: float = setting("Share of the ranges of engines, memory bandwidth and links that it uses.", default=0.0)
     tensor: float = setting("Further share of the tensor pipes.", default=0.0)
     sm: float = setting("Share of the multiprocessors that have work; no less than any pipe.", default=0.9)
-    occupancy: float = setting("Share of the warp slots that are taken; no more than sm.", default=0.3)
+    occupancy: float = setting("Share of the warp slots that are taken; at most sm.", default=0.3)
     fp64: float = setting("Share of the FP64 pipes.", default=0.0)
     fp32: float = setting("Share of the FP32 pipes.", default=0.0)
     fp16: float = setting("Share of the FP16 pipes.", default=0.0)

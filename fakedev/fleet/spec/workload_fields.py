@@ -89,7 +89,7 @@ WORKLOAD_FIELDS: Final[Mapping[str, Field]] = {
             zero="for no limit",
         ),
         Field(
-            "metrics", "what it asks of a metric beside the load, as 40GiB of memory or 30% of fabric-tx",
+            "metrics", "what it requests of a metric in addition to the load, e.g. 40GiB of memory or 30% of fabric-tx",
             "METRIC:VALUE:FLUCTUATION:SECONDS,...", FieldKind.SERIES_MAPPING, word="use",
         ),
         Field(

@@ -47,14 +47,14 @@ class Activities:
         self.functions: dict[int, Function] = {}
         self.spreads: dict[int, float] = {}
         self.once_count = 0
-        for position, each in enumerate(activities):
-            value = each.value
+        for position, activity in enumerate(activities):
+            value = activity.value
             if isinstance(value, Function):
                 self.functions[position], value = value, 0.0
-            self._numbers.extend((value, each.fluctuation, each.seconds))
-            if each.spread != 1.0:
-                self.spreads[position] = each.spread
-            self.once_count += each.is_once
+            self._numbers.extend((value, activity.fluctuation, activity.seconds))
+            if activity.spread != 1.0:
+                self.spreads[position] = activity.spread
+            self.once_count += activity.is_once
         self._hash = 0
 
     @classmethod
@@ -107,7 +107,7 @@ class Activities:
     @property
     def segment_count(self) -> int:
         """The number of activities, where each value of ``steps`` is one."""
-        steps = [len(each.arguments) - 1 for each in self.functions.values() if each.name == "steps"]
+        steps = [len(function.arguments) - 1 for function in self.functions.values() if function.name == "steps"]
         return len(self) + sum(steps)
 
     @property
@@ -128,10 +128,10 @@ class Activities:
 
 @dataclass(frozen=True, slots=True)
 class MetricUse:
-    """A workload's demand for one metric beside its plain load.
+    """A workload's demand for one metric in addition to its plain load.
 
     :param metric: the quantity, one of :data:`fakedev.fleet.spec.quantities.ASKABLE`.
-    :param activities: run beside the plain ones, at the same pace, and repeat.
+    :param activities: run at the same time as the plain ones, at the same pace, and repeat.
     :param is_share: values are percent of the device's maximum; else they are in the quantity's own unit.
     :param is_traffic: values are bytes per second, for a quantity that is itself a share.
     :param is_optional: ignored if none of the devices has the metric; else the workload is refused.
@@ -163,7 +163,7 @@ class WorkloadSpec:
     :param is_work: the seconds of the activities are work: seconds at the highest clock, so that a throttled
         board takes longer.
     :param kind: of work: ``compute``, ``tensor``, ``memory``, ``transfer``, or one that a device type adds.
-    :param uses: its demand for metrics beside the plain load, each metric once.
+    :param uses: its demand for metrics in addition to the plain load, each metric once.
     :param measured_frequency_mhz, measured_capability: of the device that the profile was measured on: times and
         values are scaled to the simulated device; 0: unknown.
     :param limits: (metric as named in the request, value): a value above it ends the workload.
@@ -214,11 +214,11 @@ class WorkloadSpec:
         each_own = self.intensities if len(self.intensities) > 1 else self.intensities * len(self.activities)
         return Activities(
             replace(
-                each,
-                value=scaled(each.value, own.percent / 100.0),
-                fluctuation=(each.fluctuation * own.percent + highest(each.value) * own.fluctuation) / 100.0,
+                activity,
+                value=scaled(activity.value, own.percent / 100.0),
+                fluctuation=(activity.fluctuation * own.percent + highest(activity.value) * own.fluctuation) / 100.0,
             )
-            for each, own in zip(self.activities, each_own, strict=True)
+            for activity, own in zip(self.activities, each_own, strict=True)
         )
 
 

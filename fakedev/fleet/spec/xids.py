@@ -2,7 +2,7 @@
 
 The code of a lost board is :attr:`Xid.FALLEN_OFF`. The effect of a code is in ``fleet/faults/effects.py``. The texts
 that exporters show for all codes are data: ``err_msg`` in ``catalog/fields/dcgm.yaml``. XIDs that leave a device
-healthy for Kubernetes are in ``kubernetes/health.py``.
+healthy for Kubernetes are in ``kubernetes/devices/health.py``.
 
 Source: https://docs.nvidia.com/deploy/xid-errors/
 """

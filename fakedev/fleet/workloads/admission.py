@@ -24,7 +24,7 @@ from fakedev.fleet.workloads.demand import Capacity
 from fakedev.fleet.workloads.table import speed_on
 from fakedev.fleet.workloads.workload import Limit
 
-#: The device words of the last workloads on so many devices are not resolved again.
+#: From this number of devices on, the resolved device words of the last workloads are cached.
 _MANY: Final = 64
 _MAX_NAMED: Final = 64
 
@@ -33,7 +33,7 @@ class Admission:
     """Checks workloads before a fleet accepts them.
 
     :param quantities: the quantities of the fleet's devices.
-    :param metric_names: names of metrics that limits may use beside those of quantities.
+    :param metric_names: names of metrics that limits may use in addition to the names of quantities.
     :param known: quantities that limits may use; None: ``quantities``. A shard knows those of the whole fleet.
     """
 
@@ -55,7 +55,7 @@ class Admission:
         self._seen: dict[Hashable, Positions] = {}
         self._named: dict[Hashable, Positions] = {}
         dynamics = [pool.device_type.dynamics for pool in roster.pools]
-        self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
+        self._kinds = sorted({*WORK_KINDS, *(kind for dynamic in dynamics if dynamic for kind in dynamic.kinds)})
 
     def prepare(self, workloads: Iterable[WorkloadSpec]) -> None:
         """Check workloads of the configuration in advance, so that :meth:`check` takes no time for them later."""
@@ -132,7 +132,7 @@ class Admission:
         return self._metric_names.get(name) or MetricName(quantity_name(name.replace("-", "_")))
 
     def known_metric(self, name: str, where: str = "metric") -> MetricName:
-        """The meaning of a metric's name, of a quantity that the fleet knows.
+        """The meaning of a metric's name, of a quantity that the fleet has.
 
         :param where: the field that names it.
         :raises Refused: for another name.

@@ -15,7 +15,9 @@ from fakedev.base.errors import Refused
 from fakedev.fleet.budget import Budget, cost_of_fault, cost_of_workload
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.entities.naming import generated_name
+from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.selectors import is_pattern
+from fakedev.fleet.entities.state import Mask
 from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.rules import FaultRules, workload_faults
 from fakedev.fleet.spec.fleet_spec import Cost, FaultSpec
@@ -24,6 +26,8 @@ from fakedev.fleet.spec.workload_fields import fields_of_workload
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.fleet.workloads.admission import Admission
 from fakedev.fleet.workloads.intake import Intake
+from fakedev.fleet.workloads.owners import Chosen
+from fakedev.fleet.workloads.running import Workloads
 from fakedev.fleet.workloads.workload import CONFIGURATION_PREFIX, Verdict, Workload
 
 
@@ -54,7 +58,7 @@ class Configured(NamedTuple, Generic[Spec]):
     :ivar key: of its randomness.
     """
 
-    its_id: str
+    work_id: str
     key: str
     spec: Spec
 
@@ -89,7 +93,7 @@ class ConfiguredWork:
 
         :param verdicts: by the workload's id; of all workloads.
         """
-        if not any(each.spec.restart != "never" for each in self._workloads):
+        if not any(workload.spec.restart != "never" for workload in self._workloads):
             return
         for workload_id, _, spec in self._workloads:
             verdict = verdicts.get(workload_id)
@@ -127,12 +131,12 @@ class ConfiguredWork:
     @property
     def workload_ids(self) -> set[str]:
         """The ids of the configuration's workloads."""
-        return {each.its_id for each in self._workloads}
+        return {workload.work_id for workload in self._workloads}
 
     @property
     def fault_ids(self) -> set[str]:
         """The ids of the configuration's faults."""
-        return {each.its_id for each in self._faults}
+        return {fault.work_id for fault in self._faults}
 
     def start_workloads(self, specs: Sequence[WorkloadSpec]) -> None:
         """Start workloads of the configuration, with unique ids.
@@ -222,6 +226,51 @@ class ConfiguredWork:
         return gone, begins
 
 
+def ended_with_configuration(
+    workloads: Workloads, ids: Collection[str], reason: str = "no longer in the configuration"
+) -> list[Verdict]:
+    """Verdicts on workloads of the configuration that end with the reload."""
+    running = [workloads.by_id[each] for each in ids if each in workloads.by_id]
+    return [workload.verdict(0, reason) for workload in running]
+
+
+def without_devices_here(workloads: Workloads, following: CompiledFleet, ids: Collection[str]) -> list[str]:
+    """The ids of the configuration's running workloads without a device in this shard after the reload."""
+    if following.spec.shard is None:
+        return []
+    running = [workloads.by_id[each] for each in sorted(ids) if each in workloads.by_id]
+    return [
+        each.workload_id for each in running if not len(following.admission.check(each.spec, of_configuration=True))
+    ]
+
+
+def without_closed_devices(
+    workloads: Workloads, roster: Roster, closed: Mask, spared: Collection[str]
+) -> list[Verdict]:
+    """Verdicts on the workloads that lose a device with the reload.
+
+    :param closed: which units the reload removes, shape (units,) of the roster.
+    :param spared: ids of workloads that get other devices instead.
+    """
+    return [
+        workload.verdict(1, f"Device {roster.unit_name(device)} is no longer in the fleet, terminated")
+        for workload, device in workloads.on_devices(closed)
+        if workload.workload_id not in spared
+    ]
+
+
+def choose_devices(workloads: Workloads, following: CompiledFleet, ids: Collection[str]) -> list[Chosen]:
+    """Give running workloads of the configuration all devices that their device words name after the reload.
+
+    :param ids: of the workloads of the configuration.
+    """
+    chosen = [Chosen(workload, workload.devices) for workload in workloads.running(ids)]
+    for workload, _ in chosen:
+        workload.devices = following.admission.check(workload.spec, of_configuration=True)
+        workload.limits = following.admission.limits(workload.spec)
+    return chosen
+
+
 def starts_of(
     workloads: Iterable[WorkloadSpec], faults: Iterable[FaultSpec], admission: Admission, rules: FaultRules
 ) -> Starts:
@@ -236,7 +285,7 @@ def starts_of(
     def of_workload(spec: WorkloadSpec) -> Cost:
         devices = admission.check(spec, of_configuration=True)
         brought = workload_faults("config", spec, rules, of_configuration=True) if spec.faults else ()
-        costs = [cost_of_fault(each.spec, len(each.devices)) for each in brought]
+        costs = [cost_of_fault(fault.spec, len(fault.devices)) for fault in brought]
         return cost_of_workload(admission.fitted(spec, devices), len(devices), rules.tick_seconds, costs)
 
     return Starts(list(map(of_workload, workloads)), list(map(of_fault, faults)))
@@ -281,22 +330,22 @@ def _kept(
     :param identity: the part of a specification by which it is the same.
     """
     left: dict[object, list[Configured[Spec]]] = {}
-    for each in before:
-        same = identity(each.spec)
-        left.setdefault((same.devices, same.node), []).append(each)
+    for workload in before:
+        same = identity(workload.spec)
+        left.setdefault((same.devices, same.node), []).append(workload)
     stays = []
     begins = []
     for spec in after:
         same = identity(spec)
         alike = left.get((same.devices, same.node), [])
-        found = next((each for each in alike if identity(each.spec) == same), None)
+        found = next((candidate for candidate in alike if identity(candidate.spec) == same), None)
         if found is None:
             begins.append(spec)
         else:
             alike.remove(found)
             stays.append(found._replace(spec=spec))
-    ids = {each.its_id for each in stays}
-    return stays, [each.its_id for each in before if each.its_id not in ids], begins
+    ids = {stay.work_id for stay in stays}
+    return stays, [each.work_id for each in before if each.work_id not in ids], begins
 
 
 def _named(spec: FaultSpec) -> FaultSpec:
@@ -313,7 +362,7 @@ def _keys(
     :param text_of: all of a specification: it decides the numbers, not the place in the list.
     :param before: those that continue, with their keys.
     """
-    taken = {each.key for each in before}
+    taken = {workload.key for workload in before}
     alike: dict[str, list[int]] = {}
     for place, spec in enumerate(specs):
         alike.setdefault("\0".join(words_of(spec)), []).append(place)

@@ -60,7 +60,7 @@ class Demand:
     :ivar loads: the time with a kernel, by kind of work, shares of 1, each of shape (D,); all kinds together at most 1
         on a device.
     :ivar held: the memory of workloads that do not state how much they need, a share of 1, shape (D,).
-    :ivar asked: by quantity, the demand of that quantity's activities beside the plain load, in its unit, each of shape
+    :ivar asked: by quantity, the demand of its activities without the plain load, in its unit, each of shape
         (D,); for counters the increment in this tick. Not limited to what the device has.
     :ivar activity: how busy the engines are: load x intensity, by kind of work, each of shape (D,), reduced as the
         loads are. The same mapping as ``loads`` (the default) if all intensities are 100 %.
@@ -90,7 +90,7 @@ class Demand:
 
 
 #: Traffic that kernels make: who requests it runs kernels.
-_BY_KERNELS: Final = ("memory_bandwidth_ratio", "fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
+_KERNEL_QUANTITIES: Final = ("memory_bandwidth_ratio", "fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,9 @@ class Capacity:
     def with_usage(self, demand: Demand) -> Demand:
         """A demand with the usage that requested traffic of memory and links implies.
 
-        The kernels of the loads may be the same: so much as these take of the time is not added.
+        The kernels of the loads may be the same: the time that these take is not added.
         """
-        names = [name for name in _BY_KERNELS if name in demand.asked]
+        names = [name for name in _KERNEL_QUANTITIES if name in demand.asked]
         if not names:
             return demand
         share = np.zeros(self.count)
@@ -202,8 +202,8 @@ class MetricUses(Rows):
             return cls()
         # Thousands of workloads share few profiles: each object is scaled once.
         each_once = {id(use.activities): use.activities for _, use in uses}
-        highest = {key: each.highest for key, each in each_once.items()}
-        by_highest = {key: _by_highest(each, highest[key]) for key, each in each_once.items()}
+        highest = {key: sums.highest for key, sums in each_once.items()}
+        by_highest = {key: _by_highest(sums, highest[key]) for key, sums in each_once.items()}
         peaks = [highest[id(use.activities)] for _, use in uses]
         profiles = Profiles.of([by_highest[id(use.activities)] for _, use in uses])
         workload = np.array([place for place, _ in uses], dtype=np.int64)
@@ -278,7 +278,7 @@ class MetricUses(Rows):
         of = self.workload
         mean, fluctuation = course.means(self.profiles, metric, of, _DECIMALS)
         if metric in RATES:
-            mean, fluctuation = (each * np.where(self.is_share, 1.0, speed[of]) for each in (mean, fluctuation))
+            mean, fluctuation = (value * np.where(self.is_share, 1.0, speed[of]) for value in (mean, fluctuation))
         elif metric in _EASED:
             mean, fluctuation = (each * np.where(self.is_traffic, speed[of], ease[of]) for each in (mean, fluctuation))
         share = np.repeat(mean, self.pair_counts) + np.repeat(fluctuation, self.pair_counts) * noise[self.pair]
@@ -302,9 +302,9 @@ def _by_highest(activities: Activities, peak: float) -> Activities:
         return activities
     return Activities(
         replace(
-            each,
-            value=1.0 if each.value == peak else scaled(each.value, 1.0 / peak),
-            fluctuation=each.fluctuation / peak,
+            activity,
+            value=1.0 if activity.value == peak else scaled(activity.value, 1.0 / peak),
+            fluctuation=activity.fluctuation / peak,
         )
-        for each in activities
+        for activity in activities
     )

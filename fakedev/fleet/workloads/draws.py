@@ -261,7 +261,7 @@ class Course:
 
         :returns: variance and third central moment, by the mean to the power of two and three: both of shape (U,).
         """
-        first, second, third = (self.means(profiles.power(each), "", of, _EXACT)[0] for each in (1, 2, 3))
+        first, second, third = (self.means(profiles.power(exponent), "", of, _EXACT)[0] for exponent in (1, 2, 3))
         mean = np.where(first > 0, first, 1.0)
         variance = np.maximum(second - mean * mean, 0.0)
         moment = third - 3.0 * mean * second + 2.0 * mean**3

@@ -11,13 +11,15 @@ import numpy as np
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.state import Level, Mask, Positions
-from fakedev.fleet.faults.per_tick import FaultTick
+from fakedev.fleet.faults.per_tick import Ending, FaultTick
 from fakedev.fleet.steps import AT_ONCE, Steps
 from fakedev.fleet.workloads.demand import Capacity
 from fakedev.fleet.workloads.running import BROUGHT, Workloads, WorkShares
 from fakedev.fleet.workloads.table import MEMORY, Table
-from fakedev.fleet.workloads.workload import Verdict
+from fakedev.fleet.workloads.workload import Verdict, Workload
 
+#: Work that states such traffic shares memory with other boards.
+_SHARED: Final = ("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
 #: A demand over a limit by less than this part of it fits: sums of floats have errors of that size.
 _ROUNDING: Final = 1e-9
 
@@ -60,40 +62,66 @@ class Endings:
         """Verdicts on the workloads that faults end, then on those with a lost device."""
         parts, verdicts = self._roster.parts, dict[str, Verdict]()
         self.causes, self.lost_on = {}, {}
-        struck: list[tuple[Mask, str, str]] = []
-        for devices, text, fault_id in faults.endings if faults else ():
+        struck: list[tuple[Mask, Ending]] = []
+        for ending in faults.endings if faults else ():
             which = np.zeros(parts.unit_count, np.bool_)
-            which[devices] = True
-            struck.append((parts.spread(which), text, fault_id))
+            which[ending.devices] = True
+            struck.append((parts.spread(which), ending))
         if "lost" in level.arrays:
-            struck.append((level.arrays["lost"] > 0, "Device {} lost, terminated", ""))
-        for which, text, fault_id in struck:
+            lost = level.arrays["lost"] > 0
+            struck.append((lost, Ending(np.flatnonzero(lost), "Device {} lost, terminated", "")))
+        for which, ending in struck:
             reasons: dict[int, str] = {}
-            for place, (workload, device) in enumerate(self._workloads.on_devices(which)):
+            fault_id = ending.fault_id
+            if which.any():
+                yield
+            for place, (workload, device) in enumerate(self._concerned(which, ending)):
                 if place % AT_ONCE == AT_ONCE - 1:
                     yield
                 if workload.workload_id not in gone and workload.workload_id not in verdicts:
                     if device not in reasons:
-                        reasons[device] = text.replace("{}", self._roster.unit_name(device))
+                        reasons[device] = ending.text.replace("{}", self._roster.unit_name(device))
                     verdicts[workload.workload_id] = workload.verdict(1, reasons[device])
                     if fault_id:
                         self.causes[workload.workload_id] = fault_id
                     else:
                         self.lost_on[workload.workload_id] = device
+        if verdicts:
+            yield
         return verdicts
+
+    def _concerned(self, which: Mask, ending: Ending) -> Iterator[tuple[Workload, int]]:
+        """The workloads that a fault ends, each with the device that the reason names."""
+        for workload, device in self._workloads.on_devices(which):
+            if workload.start_seconds is not None and workload.start_seconds < ending.since_seconds:
+                continue
+            if not ending.of_shared:
+                yield workload, device
+            elif any(use.metric in _SHARED for use in workload.spec.uses):
+                ranks = self._ranks(workload)
+                if any(not which[rank.devices].all() for rank in ranks):
+                    yield from ((rank, device) for rank in ranks)
+
+    def _ranks(self, workload: Workload) -> list[Workload]:
+        """The workloads of a running one's job, that one among them."""
+        workloads, jobs = self._workloads, self._workloads.table.jobs
+        if jobs is None:
+            return [workload]
+        row = workloads.rows_of([workload.workload_id])[workload.workload_id]
+        return [workloads.by_id[rank] for rank in workloads.table.ids[jobs == jobs[row]].tolist()]
 
     def _limits_crossed(
         self, table: Table, level: Level, before: Level, gone: Collection[str]
     ) -> dict[str, Verdict]:
         shares, ids = self._workloads.shares(), table.ids.tolist()
-        places = {place for place, each in enumerate(ids) if each in gone} if gone else set()
-        found = [each for each in own_limits_crossed(table, shares, level) if each.place not in places]
+        places = {place for place, workload_id in enumerate(ids) if workload_id in gone} if gone else set()
+        found = [crossing for crossing in own_limits_crossed(table, shares, level) if crossing.place not in places]
         if self._limits.apply_to(table):
-            places.update(each.place for each in found)
+            places.update(crossing.place for crossing in found)
             shares_before = self._workloads.shares_before
-            for each in self._limits.crossed(table, shares, shares_before, level, before, places):
-                shown_as = self._roster.nodes[self._roster.node_position(each.device)].pool.shown_as
-                found.append(each._replace(metric=shown_as.get(each.metric, each.metric)))
+            for crossing in self._limits.crossed(table, shares, shares_before, level, before, places):
+                shown_as = self._roster.nodes[self._roster.node_position(crossing.device)].pool.shown_as
+                found.append(crossing._replace(metric=shown_as.get(crossing.metric, crossing.metric)))
         verdicts = {}
         for crossed in found:
             workload = self._workloads.by_id[ids[crossed.place]]
@@ -170,8 +198,8 @@ class DeviceLimits:
         share = np.divide(total, whole, out=np.ones_like(total), where=whole > 0)
         self._capacity = capacity
         self._limits = {}
-        for quantity in sorted({quantity for each in types for quantity in each.limits}):
-            limits = np.array([each.limits.get(quantity, np.inf) for each in types])[pools]
+        for quantity in sorted({quantity for device_type in types for quantity in device_type.limits}):
+            limits = np.array([device_type.limits.get(quantity, np.inf) for device_type in types])[pools]
             self._limits[quantity] = parts.units(limits) * (share if quantity == MEMORY else 1.0)
         self._memory = np.where(capacity.memory_total_bytes > 0, capacity.most(MEMORY), np.inf)
 

@@ -14,7 +14,7 @@ CORRELATION_SECONDS: Final = 10.0
 #: Standard deviation of the noise in the unit of the fluctuation, before it is reflected at +/- 1.
 _DEVIATION: Final = 0.5
 
-#: So many keys at a time fit into a processor's cache with all that is computed of them.
+#: Keys at a time that fit into a processor's cache with all that is computed from them.
 _CHUNK: Final = 8192
 
 

@@ -50,10 +50,10 @@ class Intake:
     def reindex(self, moves: FleetReindex, attribution: Attribution, admission: Admission) -> None:
         """Use the new positions of the units (devices and parts), and admit workloads by the new configuration."""
         self._attribution, self._admission = attribution, admission
-        verdicts = self.take_verdicts()
+        verdicts = result_of(self.verdicts())
         if verdicts:
-            followed = moves.units.each_followed([each.devices for each in verdicts])
-            self._verdicts = [each._replace(devices=at) for each, at in zip(verdicts, followed, strict=True)]
+            followed = moves.units.each_followed([verdict.devices for verdict in verdicts])
+            self._verdicts = [verdict._replace(devices=at) for verdict, at in zip(verdicts, followed, strict=True)]
 
     def accept(
         self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False,
@@ -80,7 +80,7 @@ class Intake:
         spec = self._admission.fitted(spec, devices)
         uses = tuple(replace(use, activities=self._budget.shared(use.activities)) for use in spec.uses)
         spec = replace(spec, activities=self._budget.shared(spec.activities), uses=uses)
-        brought = [cost_of_fault(each.spec, len(each.devices)) for each in faults]
+        brought = [cost_of_fault(fault.spec, len(fault.devices)) for fault in faults]
         cost = cost_of_workload(spec, len(devices), self._faults.rules.tick_seconds, brought)
         if peer is not None:
             self._budget.check(cost, peer)
@@ -133,7 +133,7 @@ class Intake:
         """
         workloads = self._known(workload_ids)
         if not self._ending.keys().isdisjoint(workload_ids):
-            stopped = next(each for each in workload_ids if each in self._ending)
+            stopped = next(workload_id for workload_id in workload_ids if workload_id in self._ending)
             raise Refused("unknown-name", f"workload {stopped!r} is stopped already", "id")
         self._stopped.append((workloads, reason))
         self._stopped_count += len(workloads)
@@ -150,11 +150,11 @@ class Intake:
         :param attribution: has no owners yet, and is used from now on.
         """
         running = self._workloads.running()
-        ids = {each.workload_id for each in running}
+        ids = {workload.workload_id for workload in running}
         result_of(self._workloads.end(list(ids), result_of(self._workloads.rows_with(ids))))
         for workload in running:
             self._workloads.accept(workload)
-        self._starting |= {each.workload_id: each for each in running}
+        self._starting |= {workload.workload_id: workload for workload in running}
         self._attribution = attribution
 
     def drop(self, workload_ids: Sequence[str]) -> None:
@@ -167,7 +167,7 @@ class Intake:
         self._remove(workload_ids, workloads)
 
     def _not_started(self, workloads: Iterable[Workload]) -> list[Workload]:
-        return [each for each in workloads if each.workload_id in self._starting] if self._starting else []
+        return [workload for workload in workloads if workload.workload_id in self._starting] if self._starting else []
 
     def _release(self, workloads: Iterable[Workload]) -> None:
         """Workloads are gone: give back what they took of the limits."""
@@ -188,8 +188,8 @@ class Intake:
             for workload_id in never_ran:
                 self._clear_faults_of(workload_id)
             self._workloads.forget(never_ran)
-            workloads = [each for each in workloads if each.workload_id in self._workloads.by_id]
-            workload_ids = [each.workload_id for each in workloads]
+            workloads = [workload for workload in workloads if workload.workload_id in self._workloads.by_id]
+            workload_ids = [workload.workload_id for workload in workloads]
         self._ending.update(zip(workload_ids, workloads, strict=True))
 
     def end(self, workload_ids: Sequence[str]) -> Steps[None]:
@@ -199,7 +199,7 @@ class Intake:
             yield
 
     def end_with_verdicts(self, verdicts: list[Verdict]) -> None:
-        """End running workloads; their verdicts are reported with those of the next tick."""
+        """End running workloads; their verdicts are reported with the next tick's."""
         self._verdicts += verdicts
         result_of(self.end([verdict.workload_id for verdict in verdicts]))
 
@@ -233,16 +233,12 @@ class Intake:
             yield
         self._starting, self._ending = {}, {}
 
-    def take_verdicts(self) -> list[Verdict]:
-        """See :meth:`verdicts`: all of them at once."""
-        return result_of(self.verdicts())
-
     def verdicts(self) -> Steps[list[Verdict]]:
         """The verdicts that are not reported yet; after this call they count as reported."""
         verdicts: list[Verdict] = []
         for workloads, reason in self._stopped:
             for span in spans(len(workloads)):
-                verdicts += [each.verdict(0, reason) for each in workloads[span]]
+                verdicts += [workload.verdict(0, reason) for workload in workloads[span]]
                 yield
         verdicts += self._verdicts
         self._verdicts, self._stopped, self._stopped_count = [], [], 0
@@ -256,7 +252,7 @@ class Intake:
         return len(self._starting)
 
     def not_ending(self, workload_ids: Sequence[str]) -> Sequence[str]:
-        """Those of some workloads that do not end before the next tick."""
+        """The given workloads without those that end before the next tick."""
         return workload_ids if not self._ending else [each for each in workload_ids if each not in self._ending]
 
     def is_ending(self, workload_id: str) -> bool:

@@ -50,7 +50,7 @@ class _Walk:
         self._run = profiles.run_at(self._time + ROUNDING_SECONDS)
         self._segment = profiles.segment_at(self._time + ROUNDING_SECONDS - self._run * profiles.period).copy()
         self._pace = table.pace[rows]
-        #: Those of the N workloads that go on.
+        #: Of the N workloads that continue.
         self._here = np.arange(len(rows))
 
     def step(self, *, is_last: bool) -> tuple[Positions, Floats, Floats, Floats]:
@@ -136,8 +136,8 @@ def _drawn(table: Table, seed: int, rows: Positions, left: Floats, first: Spans)
         count += len(own)
     if not found:
         return None
-    places, before = (np.concatenate(each) for each in list(zip(*found, strict=True))[:2])
-    end, ticks, wall = (np.concatenate(each) for each in list(zip(*found, strict=True))[2:])
+    places, before = (np.concatenate(columns) for columns in list(zip(*found, strict=True))[:2])
+    end, ticks, wall = (np.concatenate(columns) for columns in list(zip(*found, strict=True))[2:])
     begin = np.concatenate((first.end, end))[before]
     return FurtherSpans(Spans(begin, end, ticks, wall), places, before)
 

@@ -2,7 +2,7 @@
 
 A device belongs to the containers of its workloads, in the order of their start. An identity that shows only one
 container shows the first, so labels do not change when another workload starts. Workloads that have labels and no pod,
-such as the jobs of a cluster without Kubernetes, add their labels to those of each container.
+such as the jobs of a cluster without Kubernetes, add their labels to each container's.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from fakedev.fleet.entities.reindex import FleetReindex, Reindex
 from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import Level, Positions
+from fakedev.fleet.spec.quantities import IMEX_DOMAIN_WORDS
 from fakedev.fleet.steps import Steps, spans
 from fakedev.fleet.workloads.workload import Workload, is_owner
 
-#: The quantities that are labels too, as whole numbers.
-VALUE_FACTS: Final = ("xid",)
+#: The quantities that are labels too: the words for 0, 1, ...; none for whole numbers.
+VALUE_FACTS: Final[Mapping[str, tuple[str, ...]]] = {"xid": (), "imex_domain_status": IMEX_DOMAIN_WORDS}
 #: The owner of a free device.
 _FREE: Final = {"pod": "", "namespace": "", "container": ""}
 
@@ -77,7 +78,7 @@ class LabelVersions:
 
 
 def owned(device: dict[str, str], owner: Mapping[str, str]) -> dict[str, str]:
-    """The facts of a device, then those of its owner; where both have one, that of the device.
+    """The facts of a device and of its owner; the device's fact wins where both have one.
 
     So no label of a workload makes two devices look the same.
     """
@@ -86,7 +87,8 @@ def owned(device: dict[str, str], owner: Mapping[str, str]) -> dict[str, str]:
 
 def value_facts(level: Level, position: int) -> dict[str, str]:
     """The labels of an entity that follow its values, for the quantities that it has."""
-    return {name: f"{level.arrays[name][position]:.0f}" for name in VALUE_FACTS if level.has(name, position)}
+    numbers = {name: int(level.arrays[name][position]) for name in VALUE_FACTS if level.has(name, position)}
+    return {name: VALUE_FACTS[name][number] if VALUE_FACTS[name] else str(number) for name, number in numbers.items()}
 
 
 class Attribution:
@@ -115,7 +117,7 @@ class Attribution:
         :param by_id: the workloads by their ids.
         """
         for ids, held in self._held(holds):
-            self._add_owners([by_id[each] for each in ids], held)
+            self._add_owners([by_id[workload_id] for workload_id in ids], held)
             yield
 
     def remove(self, holds: Holds, stale: Collection[int] = ()) -> Steps[None]:
@@ -136,7 +138,7 @@ class Attribution:
 
     def release(self, stale: Collection[int]) -> None:
         """Remove ended workloads from all devices that are no longer stale."""
-        over = [each for each in self._lingering if each not in stale]
+        over = [device for device in self._lingering if device not in stale]
         if over:
             self._remove_owners({device: self._lingering.pop(device) for device in over})
 
@@ -152,12 +154,12 @@ class Attribution:
         :param moves: of the units.
         :param chosen: workloads whose devices may have changed; all others keep their devices.
         """
-        # A new device has the position -1, that of the None.
+        # A new device has the position -1, where the None is.
         other._holders = list(map([*self._holders, None].__getitem__, moves.old_of.tolist()))
-        lingering = ((int(moves.new_of[device]), each) for device, each in self._lingering.items())
-        other._lingering = {place: each for place, each in lingering if place >= 0}
-        shares = ((int(moves.new_of[device]), dict(each)) for device, each in self._shares.items())
-        other._shares = {place: each for place, each in shares if place >= 0}
+        lingering = ((int(moves.new_of[device]), container) for device, container in self._lingering.items())
+        other._lingering = {place: container for place, container in lingering if place >= 0}
+        shares = ((int(moves.new_of[device]), dict(share)) for device, share in self._shares.items())
+        other._shares = {place: share for place, share in shares if place >= 0}
         counts = ((int(moves.new_of[device]), count) for device, count in self._without_pod.items())
         other._without_pod = {place: count for place, count in counts if place >= 0}
         for workload, devices in chosen:
@@ -195,7 +197,7 @@ class Attribution:
         """Give a container, if it is not the first on a device, the lowest number that no other one has."""
         shares = self._shares.get(device)
         if shares is None:
-            others = [_container(each) for each in (self._holders[device] or {}).values() if each.spec.pod]
+            others = [_container(holder) for holder in (self._holders[device] or {}).values() if holder.spec.pod]
             if not others or others[0] == _container(workload):
                 return
             shares = self._shares[device] = {others[0]: 0}
@@ -204,7 +206,7 @@ class Attribution:
 
     def _unshare(self, device: int) -> None:
         """Forget the shares of containers that are gone."""
-        containers = {_container(each) for each in (self._holders[device] or {}).values() if each.spec.pod}
+        containers = {_container(workload) for workload in (self._holders[device] or {}).values() if workload.spec.pod}
         self._shares[device] = {each: number for each, number in self._shares[device].items() if each in containers}
         if not containers:
             del self._shares[device]
@@ -224,7 +226,7 @@ class Attribution:
             firsts.append(next(iter(holders)) in group or device in without_pod)
             removed = [holders.pop(workload_id) for workload_id in group]
             if device in without_pod:
-                without_pod[device] -= sum(not each.spec.pod for each in removed)
+                without_pod[device] -= sum(not workload.spec.pod for workload in removed)
                 if not without_pod[device]:
                     del without_pod[device]
             every[device] = dict(holders) if len(group) > 1 and holders else holders or None
@@ -295,7 +297,7 @@ class Attribution:
         others = dict.fromkeys(each.spec.labels for each in (self._holders[device] or {}).values() if not each.spec.pod)
         # Where a pod has a label of its own, some are the same.
         every = [dict(labels) | pod for pod in pods for labels in others]
-        return list({tuple(sorted(each.items())): each for each in every}.values())
+        return list({tuple(sorted(labels.items())): labels for labels in every}.values())
 
 
 class DeviceLabels:
@@ -340,7 +342,7 @@ class DeviceLabels:
         return other
 
     def facts(self, node: RosterNode, level: Level) -> list[dict[str, str]]:
-        """The facts of each device of a node, with those of workloads (pod, ...) and values (xid).
+        """The facts of each device of a node, with facts of workloads (pod, ...) and values (xid).
 
         :param level: the level of the units.
         """
@@ -413,7 +415,7 @@ class DeviceLabels:
 
 
 def _without(devices: Positions, others: Positions, count: int) -> Positions:
-    """Those of some devices that are not among others; ``count`` devices in all."""
+    """The devices that are not among the others; ``count`` devices in all."""
     is_other = np.zeros(count, dtype=np.bool_)
     is_other[others] = True
     return devices[~is_other[devices]]

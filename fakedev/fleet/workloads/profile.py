@@ -41,7 +41,7 @@ class Shape(enum.IntEnum):
     INCREASE = 6
 
 
-#: The values of this shape and of those after it are drawn at random.
+#: The values of this shape and of the shapes after it are drawn at random.
 FIRST_DRAWN = Shape.RANDOM
 
 
@@ -181,11 +181,11 @@ class Profiles(Rows):
         if not profiles:
             return cls()
         # Thousands of workloads share few profiles: each object is compared once.
-        each_once = {id(each): each for each in profiles}
+        each_once = {id(profile): profile for profile in profiles}
         places: dict[Activities, int] = {}
         place_of = {key: places.setdefault(Activities.of(each), len(places)) for key, each in each_once.items()}
-        profile = [place_of[id(each)] for each in profiles]
-        rows = [_segment_rows(each) for each in places]
+        profile = [place_of[id(profile)] for profile in profiles]
+        rows = [_segment_rows(place) for place in places]
         seconds, base, fluctuation, shapes, width, shape_period, active, offset, spread = np.concatenate(rows).T
         shape = shapes.astype(np.int64)
         with np.errstate(over="ignore", invalid="ignore"):  # nobody reads the integral of a segment without end
@@ -195,7 +195,7 @@ class Profiles(Rows):
             terms = np.array((seconds, base * seconds + added, fluctuation * seconds))
         befores, totals = [], []
         begin = 0
-        once_counts = [_once_count(each) for each in places]
+        once_counts = [_once_count(place) for place in places]
         for count, once in zip(map(len, rows), once_counts, strict=True):
             # One after the other: the sums are the same on every machine.
             sums = [list(accumulate(row, initial=0.0)) for row in terms[:, begin : begin + count].tolist()]
@@ -317,7 +317,7 @@ class Profiles(Rows):
         terms = low * seconds + shape_integrals(shape, high - low, period, active, offset, seconds)
         before, totals = np.zeros(len(low)), np.zeros(len(begins))
         for place, (begin, count, once) in enumerate(zip(begins, self.counts, self.once_counts, strict=True)):
-            # One profile after the other: those of others change no digit.
+            # One profile after the other: other profiles change no digit.
             sums = np.concatenate(([0.0], np.cumsum(terms[begin : begin + count])))
             before[begin : begin + count], totals[place] = sums[:-1], sums[-1] - sums[once]
         return replace(
@@ -377,7 +377,7 @@ class Profiles(Rows):
         return []
 
     def integrals_again(self, time: Floats) -> tuple[Floats, Floats]:
-        """As :meth:`integrals`; if :meth:`keep` has those of the same times, as at the end of a tick, they are used."""
+        """As :meth:`integrals`; uses the values of :meth:`keep` for the same times, as at the end of a tick."""
         if self._latest and np.array_equal(self._latest[0][0], time):
             return self._latest[0][1]
         return self.integrals(time)
@@ -440,7 +440,7 @@ class Profiles(Rows):
         return []
 
     def segment_at(self, within: Floats) -> Positions:
-        """The segment at ``within`` seconds of the period, shape (W,): nearly always that of the call before."""
+        """The segment at ``within`` seconds of the period, shape (W,): nearly always the previous call's."""
         if len(self.starts) == len(self.key):
             return self.profile
         if not self._found:
@@ -487,7 +487,7 @@ def _once_count(activities: Activities) -> int:
     """The number of segments that do not repeat."""
     if not activities.once_count:
         return 0
-    return sum(len(_segments_of(each)) for each in activities if each.is_once)
+    return sum(len(_segments_of(activity)) for activity in activities if activity.is_once)
 
 
 def _key(activities: Activities) -> int:

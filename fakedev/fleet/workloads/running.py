@@ -14,7 +14,7 @@ from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.reindex import Reindex
 from fakedev.fleet.entities.state import Level, Mask, Positions
 from fakedev.fleet.spec.limits import entity_key
-from fakedev.fleet.spec.quantities import ASKABLE, COUNTED
+from fakedev.fleet.spec.quantities import ASKABLE, COUNTED, CPU_CORES, ENGINES, RATES
 from fakedev.fleet.spec.workload_spec import FOREVER
 from fakedev.fleet.steps import AT_ONCE, Steps, result_of, spans
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, Demand
@@ -28,6 +28,8 @@ from fakedev.fleet.workloads.workload import ENDS, Verdict, Workload
 _MEMORY_RATIO: Final = "memory_used_ratio"
 _USAGE: Final = "usage_ratio"
 #: Of all pairs.
+#: What workloads request of engines and links, of which a device has a limited amount.
+_DIVIDED: Final = (ENGINES | RATES).difference(COUNTED)
 _ALL: Final = slice(None)
 
 #: The quantities of which a workload has a share; all others are of boards only.
@@ -176,7 +178,7 @@ class Workloads:
     def drive(self, driven: Mapping[str, tuple[float, float]]) -> None:
         """Let workloads that run have other loads than their profiles say, from the next tick on.
 
-        :param driven: by id the factor of the load, and that of the intensity.
+        :param driven: by id the factor of the load, and the factor of the intensity.
         """
         if self._driven[0] != (self.changes, *driven):
             rows = self.rows_of([*driven])
@@ -318,7 +320,7 @@ class Workloads:
         is_chosen[chosen] = True
         stays = (places >= 0) & ~is_chosen[owners]
         given = [self._of_row(row).devices for row in chosen.tolist()]
-        owners = np.concatenate((owners[stays], np.repeat(chosen, [len(each) for each in given])))
+        owners = np.concatenate((owners[stays], np.repeat(chosen, [len(devices) for devices in given])))
         places = np.concatenate((places[stays], *given))
         order = np.argsort(owners * (int(places.max(initial=0)) + 1) + places, kind="stable")
         places = places[order]
@@ -357,12 +359,16 @@ class Workloads:
         load, fluctuation = course.means(table.profiles, INTENSE)
         load, fluctuation = load * table.ease, fluctuation * table.ease
         used = table.ease * table.effort
-        share = table.each(load)
+        share = yield from table.each_steps(load)
         yield
         if len(table.noisy_keys):
             yield
             table.noise = yield from table.next_noise(self._seed, tick, seconds)
-            share = share + table.each(fluctuation) * table.noise
+            share = share + (yield from table.each_steps(fluctuation)) * table.noise
+        if CPU_CORES in pace and CPU_CORES in table.uses:
+            # Boards wait for their data: they do less, and ask their CPU for as much.
+            pairs = table.uses[CPU_CORES].pair
+            share[pairs] = share[pairs] * pace[CPU_CORES][table.device[pairs]]
         if (table.ease > 1.0).any():
             most = np.where(table.ease > 1.0, 100.0, np.inf)
             load, share = np.minimum(load, most), np.minimum(share, table.each(most))
@@ -374,7 +380,7 @@ class Workloads:
         table.sums.prepare()
         yield
         if self._held is None:
-            memory = table.each(table.peak) * table.holds
+            memory = (yield from table.each_steps(table.peak)) * table.holds
             yield
             self._held = self._hold(memory)
             yield
@@ -400,11 +406,16 @@ class Workloads:
         """Whether any workload's seconds are work, so that the pace matters."""
         return bool(self.table.is_work.any())
 
+    @property
+    def follows_pace(self) -> bool:
+        """Whether the pace changes anything: it slows work, and boards that wait for their CPU."""
+        return self.count_work or CPU_CORES in self.table.uses
+
     def _rates(self, pace: Mapping[str, Floats]) -> tuple[Floats, Floats]:
         """The speed of each workload, shape (W,), and the share of activity that each pair waits, (P,).
 
         Work is as fast as the slowest device of its job; the others wait for that one. Where workloads asked for more
-        of a device than there is in the last tick, each has its part of the device.
+        of a device, engine or link than there is in the last tick, each has its part of it.
         """
         table = self.table
         nothing = np.broadcast_to(0.0, len(table.device))
@@ -416,6 +427,12 @@ class Workloads:
         for metric in table.uses.keys() & pace.keys():
             pairs = table.uses[metric].pair
             own[pairs] = np.minimum(own[pairs], pace[metric][table.device[pairs]])
+        for metric in table.uses.keys() & _DIVIDED:
+            uses, has = table.uses[metric], self._capacity.most(metric)
+            asked = table.sums.by_use(metric, uses.amount, self._count)
+            if (short := (asked > has) & (has > 0)).any():
+                parts = np.divide(has, asked, out=np.ones(self._count), where=short)
+                own[uses.pair] = np.minimum(own[uses.pair], parts[table.device[uses.pair]])
         slowest = np.minimum.reduceat(own, table.firsts)
         if table.jobs is not None:
             of_jobs = np.ones(int(table.jobs.max()) + 1)
@@ -487,29 +504,30 @@ class Workloads:
 
         :param ids: only the workloads with these ids; None: all.
         """
-        return [self.by_id[each] for each in self.table.ids.tolist() if ids is None or each in ids]
+        return [self.by_id[workload_id] for workload_id in self.table.ids.tolist() if ids is None or workload_id in ids]
 
     def on_devices(self, which: Mask) -> Iterator[tuple[Workload, int]]:
         """Running workloads on any of the devices ``which``, shape (devices,), each with its first such device."""
         if not which.any() or not len(self.table):
-            return iter(())
+            return
         table = self.table
         pairs = np.flatnonzero(which[table.device])
         firsts = pairs[np.flatnonzero(np.diff(table.owner[pairs], prepend=-1))]
-        ids, devices = table.ids[table.owner[firsts]].tolist(), table.device[firsts].tolist()
-        return zip(map(self.by_id.__getitem__, ids), devices, strict=True)
+        for span in spans(len(firsts)):
+            ids, devices = table.ids[table.owner[firsts[span]]].tolist(), table.device[firsts[span]].tolist()
+            yield from zip(map(self.by_id.__getitem__, ids), devices, strict=True)
 
     def rows_of(self, ids: Collection[str]) -> dict[str, int]:
         """The rows of some workloads, at most hundreds, in the table, by id, without those that do not run yet."""
-        wanted = [self.by_id[each].key for each in ids if each in self.by_id]
+        wanted = [self.by_id[workload_id].key for workload_id in ids if workload_id in self.by_id]
         if not wanted:
             return {}
         # By their keys: to compare 100,000 numbers takes a fifth of the time of as many texts.
-        keys = np.sort(np.array([entity_key("workload", each) for each in wanted], dtype=np.uint64))
+        keys = np.sort(np.array([entity_key("workload", key) for key in wanted], dtype=np.uint64))
         table = self.table
         rows = np.flatnonzero(keys[np.minimum(np.searchsorted(keys, table.keys), len(keys) - 1)] == table.keys)
         found = dict(zip(table.ids[rows].tolist(), rows.tolist(), strict=True))
-        return {each: found[each] for each in ids if each in found}
+        return {workload_id: found[workload_id] for workload_id in ids if workload_id in found}
 
     def load_percents(self, rows: Mapping[str, int]) -> dict[str, float]:
         """The mean load of workloads in the last tick, without fluctuation, by id.
@@ -524,7 +542,7 @@ class Workloads:
         return 0.0 if row is None else float(self.table.lag[row])
 
     def work_left(self, rows: Mapping[str, int]) -> dict[str, float]:
-        """Remaining seconds at the highest clock, by id, of those workloads whose profile has an open end.
+        """Remaining seconds at the highest clock, by id, of workloads whose profile has an open end.
 
         :param rows: from :meth:`rows_of`.
         """

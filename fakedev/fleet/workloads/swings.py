@@ -30,4 +30,4 @@ def swing_of(table: Table, course: Course, share: Floats, count: int, seconds: f
         variance[rows], third[rows] = course.swings(table.intense.profiles, rows)
     busy = np.maximum(table.busy(share), 0.0)
     terms = (busy, busy**2 * table.each(variance), busy**3 * table.each(third))
-    return Swing.of(*(table.sums.by_device(each, count) for each in terms))
+    return Swing.of(*(table.sums.by_device(term, count) for term in terms))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.state import Mask, Positions, Rows, column
-from fakedev.fleet.spec.quantities import AS_TRAFFIC, ENGINES, OF_PROCESSES
+from fakedev.fleet.spec.quantities import AS_TRAFFIC, ENGINES, PROCESS_QUANTITIES
 from fakedev.fleet.spec.workload_spec import Activities, Intensity, MetricUse, WorkloadSpec
 from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, MetricUses
@@ -28,16 +28,18 @@ from fakedev.fleet.workloads.workload import Workload, columns_of
 
 Value = TypeVar("Value", bound=np.generic)
 
-#: The sum of so many numbers is the same in every order.
+#: Numbers up to which a sum is the same in every order.
 _ANY_ORDER: Final = 2
 #: Devices of a workload, on average, from which on workloads are added one by one.
 _WIDE: Final = 1_000
 #: Pairs whose noise is drawn in one step.
 _NOISY_AT_ONCE: Final = 30_000
+#: Pairs that get the value of their workload in one step: 2 ms at most, when the memory is new.
+_PAIRS_AT_ONCE: Final = 100_000
 
 
 class DeviceSums:
-    """Sums over P pairs of a workload and a device: those of a device in the order of its workloads' keys.
+    """Sums over P pairs of a workload and a device, added in the order of the workloads' keys.
 
     :param device: the device of each pair, shape (P,): grouped by workload, ascending in each.
     :param pair_counts: the pairs of each workload, shape (W,).
@@ -187,7 +189,7 @@ class Table(Rows):
     :ivar is_owner: whether labels of its devices come from the workload.
     :ivar work, done: seconds of an open profile in all, and done so far.
     :ivar lag: seconds that work has lost to its slowest board.
-    :ivar pace: of drawn lengths: how much longer than those of others they are.
+    :ivar pace: factor of drawn lengths, compared with other workloads.
     :ivar speed: of the work on the workload's devices, relative to the device that it was measured on.
     :ivar measured_mhz, measured_capability: of the device that it was measured on; 0 if that is unknown.
     :ivar ease: factor from the measured load to the load on the workload's devices, for profiles of time.
@@ -260,12 +262,12 @@ class Table(Rows):
         """The workloads where ``keep``, shape (W,), is true."""
         pairs = np.repeat(keep, self.pair_counts)
         yield
-        uses = {metric: each.kept(keep, pairs) for metric, each in self.uses.items()}
+        uses = {metric: use.kept(keep, pairs) for metric, use in self.uses.items()}
         yield
         columns = yield from self._kept_steps(workload=keep, pair=pairs)
         return Table(
             self.profiles.kept(keep),
-            {metric: each for metric, each in uses.items() if len(each.workload)},
+            {metric: use for metric, use in uses.items() if len(use.workload)},
             self.limits.kept(keep),
             self.intense.kept(keep, pairs),
             self.device_keys,
@@ -296,10 +298,10 @@ class Table(Rows):
         """
         was = self._former_pairs(old, new_of, count)
         uses = {
-            metric: each.with_history(old.uses[metric], was, len(old.device)) if metric in old.uses else each
-            for metric, each in self.uses.items()
+            metric: use.with_history(old.uses[metric], was, len(old.device)) if metric in old.uses else use
+            for metric, use in self.uses.items()
         }
-        columns = self._carried(old, was, "noise", "waits", "share", "before", *OF_PROCESSES)
+        columns = self._carried(old, was, "noise", "waits", "share", "before", *PROCESS_QUANTITIES)
         added = np.flatnonzero(was < 0)
         noise = columns.pop("noise").copy()
         noise[added] = first_noise(seed, self._pair_keys(added), tick)
@@ -337,6 +339,21 @@ class Table(Rows):
         :param values: of the workloads, shape (W,).
         """
         return np.repeat(values, self.pair_counts)
+
+    def each_steps(self, values: NDArray[Value]) -> Steps[NDArray[Value]]:
+        """As :meth:`each`, in steps of about _PAIRS_AT_ONCE pairs."""
+        ends = np.cumsum(self.pair_counts)
+        count = int(ends[-1]) if len(ends) else 0
+        made, first = np.empty(count, dtype=values.dtype), 0
+        for place in range(_PAIRS_AT_ONCE, count + _PAIRS_AT_ONCE, _PAIRS_AT_ONCE):
+            after = int(np.searchsorted(ends, min(place, count))) + 1
+            if after > first:
+                if first:
+                    yield
+                begin = int(ends[first - 1]) if first else 0
+                made[begin : ends[after - 1]] = np.repeat(values[first:after], self.pair_counts[first:after])
+                first = after
+        return made
 
     def busy(self, share: Floats, *, before: bool = False) -> Floats:
         """Load x intensity of each pair, percent, at most its load: shape (P,); ``share`` itself if that is the same.
@@ -490,7 +507,7 @@ def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: 
 
 def speed_on(spec: WorkloadSpec, devices: Positions, capacity: Capacity) -> float:
     """The speed of the slowest of some devices, relative to the device of the workload's measurement; 1 if unknown."""
-    mhz, capability = (np.array([float(each)]) for each in (spec.measured_frequency_mhz, spec.measured_capability))
+    mhz, capability = (np.array([float(value)]) for value in (spec.measured_frequency_mhz, spec.measured_capability))
     counts = np.array([len(devices)])
     return float(_speeds(mhz, capability, counts, devices, _amount_shares(capacity, devices, counts), capacity)[0])
 

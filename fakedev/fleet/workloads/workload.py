@@ -111,7 +111,7 @@ class Workload:
 
     @property
     def end_seconds(self) -> Ending:
-        """The earliest known end; an open end is unknown: that of work depends on the clocks."""
+        """The earliest known end; an open end is unknown: the end of work depends on the clocks."""
         spec = self.spec
         ends = [Ending(FOREVER if spec.has_open_end else self.profile_seconds, _PROFILE_IS_OVER)]
         if spec.ttl_seconds:
@@ -166,5 +166,5 @@ def is_owner(spec: WorkloadSpec) -> bool:
 
 def columns_of(started: Iterable[Workload]) -> dict[str, NDArray[Any]]:
     """The columns of some workloads, by the name of the table's field, each of shape (W,)."""
-    rows = np.frombuffer(b"".join([each.row for each in started]), dtype=_TYPE)
+    rows = np.frombuffer(b"".join([workload.row for workload in started]), dtype=_TYPE)
     return {name: np.ascontiguousarray(rows[name]) for name in _COLUMNS}

@@ -49,7 +49,7 @@ def sections() -> Mapping[str, tuple[Section, ...]]:
         of_command: list[Section] = []
         for line in lines:
             if line.startswith(" "):
-                key, source, unit = (*(each.strip() for each in line.split("|")), "", "")[:3]
+                key, source, unit = (*(part.strip() for part in line.split("|")), "", "")[:3]
                 row = Row(key, source, unit) if source else Row("", key, "")
                 of_command[-1] = of_command[-1]._replace(rows=(*of_command[-1].rows, row))
             else:
@@ -98,18 +98,18 @@ def _read(gpu: Gpu, source: str) -> Any:
 
 def _in_words(found: Any, words: Sequence[str]) -> Any:
     if isinstance(found, dict):
-        return {key: _in_words(each, words) for key, each in found.items()}
+        return {key: _in_words(item, words) for key, item in found.items()}
     if isinstance(found, list):
-        return [_in_words(each, words) for each in found]
+        return [_in_words(item, words) for item in found]
     return found if found == NA else words[bool(found)]
 
 
 def with_unit(found: Any, unit: str) -> Any:
     """A value, or each of several, with its unit."""
     if isinstance(found, dict):
-        return {key: with_unit(each, unit) for key, each in found.items()}
+        return {key: with_unit(item, unit) for key, item in found.items()}
     if isinstance(found, list):
-        return [with_unit(each, unit) for each in found]
+        return [with_unit(item, unit) for item in found]
     return found if not unit or isinstance(found, str) else {"value": found, "unit": unit}
 
 
@@ -152,7 +152,7 @@ def csv_cells(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> di
 def _clock_rows(gpu: Gpu) -> dict[str, Any]:
     """All clocks; of most only the names, as they are not simulated."""
     names = NAMES.enumerations["AmdSmiClkType"]
-    chips = sum(each != NA for each in readings.get_gpu_metrics_info(gpu)["current_gfxclks"])
+    chips = sum(clock != NA for clock in readings.get_gpu_metrics_info(gpu)["current_gfxclks"])
     found = {}
     for kind, count, name in ((names.GFX, chips, "gfx"), (names.MEM, 1, "mem")):
         clock = readings.get_clock_info(gpu, kind)
@@ -169,12 +169,12 @@ def _clock_rows(gpu: Gpu) -> dict[str, Any]:
 
 def _levels(gpu: Gpu, kind: str) -> dict[str, Any]:
     found = readings.get_clk_freq(gpu, NAMES.enumerations["AmdSmiClkType"][kind])
-    steps = {f"Level {number}": f"{each // 1_000_000} MHz" for number, each in enumerate(found["frequency"])}
+    steps = {f"Level {number}": f"{hertz // 1_000_000} MHz" for number, hertz in enumerate(found["frequency"])}
     return {"current level": found["current"], "frequency_levels": steps}
 
 
 def _temperature(gpu: Gpu, kind: str, metric: str) -> int:
-    kinds, metrics = (NAMES.enumerations[f"AmdSmiTemperature{each}"] for each in ("Type", "Metric"))
+    kinds, metrics = (NAMES.enumerations[f"AmdSmiTemperature{suffix}"] for suffix in ("Type", "Metric"))
     return readings.get_temp_metric(gpu, kinds[kind], metrics[metric])
 
 
@@ -183,7 +183,7 @@ def _block(gpu: Gpu, name: str) -> dict[str, int]:
 
 
 def _block_states(gpu: Gpu) -> dict[str, str]:
-    return {each["block"]: each["status"] for each in readings.get_gpu_ras_block_features_enabled(gpu)}
+    return {block["block"]: block["status"] for block in readings.get_gpu_ras_block_features_enabled(gpu)}
 
 
 def _energy(gpu: Gpu) -> float:

@@ -11,6 +11,7 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Final, NoReturn, TextIO
 
@@ -28,6 +29,7 @@ from fakedev.nvml.amd.amd_sections import (
 from fakedev.nvml.amd.amdsmi import VERSION, Library
 from fakedev.nvml.amd.amdsmi_names import AmdSmiLibraryException
 from fakedev.nvml.amd.gpu import NA, Gpu
+from fakedev.nvml.amd.ras_command import Failure, add_options, ras
 from fakedev.nvml.smi.boards import INTERRUPTED
 
 #: The version of the command of ROCm 7.1, whose output this is like.
@@ -42,16 +44,9 @@ COMMANDS: Final = {
     "static": "what does not change", "metric": "what changes", "process": "processes", "monitor": "a line a GPU",
     "topology": "connections between GPUs", "xgmi": "links and their traffic", "partition": "modes of partitions",
     "bad-pages": "pages of memory that are out of use", "firmware": "versions of firmware, which are not simulated",
+    "ras": "records of errors (CPER) and their AFIDs",
 }  # fmt: skip
-_WRITING: Final = ("set", "reset", "event", "ras", "node")
-
-
-class Failure(Exception):
-    """The command ends with the number of an error."""
-
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code, self.text = code, text
+_WRITING: Final = ("set", "reset", "event", "profile", "node")
 
 
 class _Parser(ArgumentParser):
@@ -73,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def run(arguments: Sequence[str], environ: Mapping[str, str], output: TextIO, errors: TextIO) -> int:
     """As :func:`main`, with what it reads and writes as arguments."""
-    form = next((each for each in ("json", "csv") if f"--{each}" in arguments), "")
+    form = next((form_name for form_name in ("json", "csv") if f"--{form_name}" in arguments), "")
     try:
         return _run(arguments, environ, output)
     except Failure as failure:
@@ -86,7 +81,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str], output: TextIO, er
 
 def _run(arguments: Sequence[str], environ: Mapping[str, str], output: TextIO) -> int:
     name, *rest = arguments or ("",)
-    name = {"ucode": "firmware", "--version": "version"}.get(name, name)
+    name = {"ucode": "firmware", "--version": "version", "dmon": "monitor"}.get(name, name)
     if name in ("-h", "--help"):
         output.write(_help())
         return 0
@@ -101,13 +96,24 @@ def _run(arguments: Sequence[str], environ: Mapping[str, str], output: TextIO) -
         output.write(parser.format_help())
         return 0
     library = Library(environ)
+    show = _ras if name == "ras" else partial(_repeat, name=name)
     if not options.file:
-        return _repeat(library, name, options, output)
+        return show(library, options=options, output=output)
     try:
         with open(options.file, "w", encoding="utf-8") as file:
-            return _repeat(library, name, options, file)
+            return show(library, options=options, output=file)
     except OSError as reason:
         raise Failure(_BAD_PARAMETER, f"Path '{options.file}' cannot be written: {plain_reason(reason)}.") from None
+
+
+def _ras(library: Library, options: Namespace, output: TextIO) -> int:
+    if not (options.cper or options.afid):
+        raise Failure(_BAD_PARAMETER, "One of the arguments --cper --afid is required. Run 'amd-smi ras -h'.")
+    gpus = [] if options.afid else _gpus(library, options.gpu)
+    if gpus:
+        library.amdsmi_init()
+    ras(library, gpus, options, output)
+    return 0
 
 
 def _help() -> str:
@@ -129,6 +135,8 @@ def _parser(name: str) -> _Parser:
         parser.add_argument("-w", "--watch", type=float, help="again after these seconds")
         parser.add_argument("-W", "--watch_time", type=float, help="for these seconds")
         parser.add_argument("-i", "--iterations", type=int, help="as often")
+    if name == "ras":
+        add_options(parser)
     for flags in _flags(name):
         parser.add_argument(*flags, action="store_true", dest=flags[0])
     return parser
@@ -146,7 +154,7 @@ def _flags(name: str) -> Iterable[tuple[str, ...]]:
 
 def _chosen(name: str, options: Namespace) -> list[Section]:
     of_command = sections()[name]
-    chosen = [section for section in of_command if any(vars(options).get(each) for each in section.options)]
+    chosen = [section for section in of_command if any(vars(options).get(option) for option in section.options)]
     return chosen or [section for section in of_command if section.is_usual]
 
 
@@ -225,11 +233,11 @@ def _text(name: str, rows: Sequence[dict[str, Any]]) -> Iterable[str]:
     for row in rows:
         yield f"GPU: {row.pop('gpu')}"
         if name == "process":
-            for each in row["process_list"]:
-                yield from text_lines(each, 1)
+            for process in row["process_list"]:
+                yield from text_lines(process, 1)
         else:
             if isinstance(row.get("clock"), dict):
-                row["clock"] = {key: each for key, each in row["clock"].items() if _is_known(each)}
+                row["clock"] = {key: clock for key, clock in row["clock"].items() if _is_known(clock)}
             yield from text_lines(row, 1)
         yield ""
 
@@ -241,11 +249,11 @@ def _is_known(clock: Any) -> bool:
 def _csv(name: str, rows: Sequence[dict[str, Any]]) -> Iterable[str]:
     if name == "process":
         rows = [
-            {"gpu": row["gpu"], **(each if isinstance(each, dict) else {"process_info": each})}
-            for row in rows for each in (one["process_info"] for one in row["process_list"])
+            {"gpu": row["gpu"], **(process if isinstance(process, dict) else {"process_info": process})}
+            for row in rows for process in (one["process_info"] for one in row["process_list"])
         ]  # fmt: skip
     if name == "list":
-        rows = [{f"gpu_{key}" if key in ("bdf", "uuid") else key: each for key, each in row.items()} for row in rows]
+        rows = [{f"gpu_{key}" if key in ("bdf", "uuid") else key: item for key, item in row.items()} for row in rows]
     cells = [csv_cells(row) for row in rows]
     titles = list(dict.fromkeys(key for row in cells for key in row))
     yield ",".join(titles)
@@ -254,7 +262,7 @@ def _csv(name: str, rows: Sequence[dict[str, Any]]) -> Iterable[str]:
 
 def _cell(value: Any) -> str:
     if isinstance(value, list):
-        value = str([each["value"] if is_quantity(each) else each for each in value])
+        value = str([item["value"] if is_quantity(item) else item for item in value])
     text = str(value)
     return f'"{text}"' if "," in text else text
 
@@ -300,21 +308,21 @@ def _monitor(options: Namespace, gpus: Sequence[Gpu], stamp: Mapping[str, int], 
 
 
 def _tables_of(options: Namespace) -> Sequence[tuple[str, str, str]]:
-    return [each for each in tables.TOPOLOGY if vars(options).get(each[1])] or tables.TOPOLOGY
+    return [topology for topology in tables.TOPOLOGY if vars(options).get(topology[1])] or tables.TOPOLOGY
 
 
 def _topology(gpus: Sequence[Gpu], options: Namespace) -> list[dict[str, Any]]:
     keys = ("gpu", "bdf", *(key for _, _, key in _tables_of(options)))
     found = tables.topology(gpus)
     for row in found:
-        row["links"] = [{key: each[key] for key in each if key in keys} for each in row["links"]]
+        row["links"] = [{key: link[key] for key in link if key in keys} for link in row["links"]]
     return found
 
 
 def _topology_lines(gpus: Sequence[Gpu], options: Namespace) -> Iterable[str]:
     found = tables.topology(gpus)
     for title, _, key in _tables_of(options):
-        yield from tables.grid(title, gpus, [[each[key] for each in row["links"]] for row in found])
+        yield from tables.grid(title, gpus, [[link[key] for link in row["links"]] for row in found])
 
 
 #: What shows all GPUs at once: for JSON, and for people.

@@ -48,12 +48,12 @@ def processes(gpu: Gpu, *, for_people: bool) -> Any:
         return size_text(count) if for_people else with_unit(count, "B")
 
     found: list[dict[str, Any]] = []
-    for each in readings.get_gpu_process_list(gpu):
-        memory = {key: amount(each["memory_usage"][key]) for key in ("gtt_mem", "cpu_mem", "vram_mem")}
-        usage = {key: with_unit(each["engine_usage"][key], "ns") for key in ("gfx", "enc")}
+    for process in readings.get_gpu_process_list(gpu):
+        memory = {key: amount(process["memory_usage"][key]) for key in ("gtt_mem", "cpu_mem", "vram_mem")}
+        usage = {key: with_unit(process["engine_usage"][key], "ns") for key in ("gfx", "enc")}
         found.append({"process_info": {
-            "name": each["name"], "pid": each["pid"], "memory_usage": memory, "mem_usage": amount(each["mem"]),
-            "usage": usage, "cu_occupancy": each["cu_occupancy"],
+            "name": process["name"], "pid": process["pid"], "memory_usage": memory, "mem_usage": amount(process["mem"]),
+            "usage": usage, "cu_occupancy": process["cu_occupancy"],
         }})  # fmt: skip
     return found or [{"process_info": _NO_PROCESS}]
 
@@ -64,9 +64,9 @@ def bad_pages(gpu: Gpu) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, status in (("retired", names.RESERVED), ("pending", names.PENDING), ("un_res", names.UNRESERVABLE)):
         pages = [
-            {"page_address": each["page_address"], "page_size": each["page_size"], "status": status.name}
-            for each in readings.get_gpu_bad_page_info(gpu)
-            if each["status"] == status
+            {"page_address": page["page_address"], "page_size": page["page_size"], "status": status.name}
+            for page in readings.get_gpu_bad_page_info(gpu)
+            if page["status"] == status
         ]
         found[key] = pages or _NO_PAGES
     return found
@@ -106,9 +106,9 @@ def topology(gpus: Sequence[Gpu]) -> list[dict[str, Any]]:
 def grid(title: str, gpus: Sequence[Gpu], cells: Sequence[Sequence[object]]) -> Iterator[str]:
     """A table of boards by boards."""
     yield f"{title}:"
-    yield " ".join(f"{each:12}" for each in ("", *(gpu.bdf for gpu in gpus))).rstrip()
+    yield " ".join(f"{bdf:12}" for bdf in ("", *(gpu.bdf for gpu in gpus))).rstrip()
     for gpu, row in zip(gpus, cells, strict=True):
-        yield " ".join(f"{each!s:12}" for each in (gpu.bdf, *row)).rstrip()
+        yield " ".join(f"{cell!s:12}" for cell in (gpu.bdf, *row)).rstrip()
 
 
 def xgmi(gpus: Sequence[Gpu]) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def xgmi_lines(gpus: Sequence[Gpu]) -> Iterator[str]:
         yield f"{'GPU' + str(each['gpu']):7}{each['bdf']:14}{cells}".rstrip()
         for way in ("read", "write"):
             carried = [one[way] for one in own["links"]]
-            amounts = (size_text(each["value"] * 1000) if is_quantity(each) else NA for each in carried)
+            amounts = (size_text(rate["value"] * 1000) if is_quantity(rate) else NA for rate in carried)
             yield f" {way.title():56}{' '.join(f'{amount:12}' for amount in amounts)}".rstrip()
     yield from ("", "XGMI LINK STATUS:", f"{'':7}{'bdf':14}{'link_status':20}")
     for each in found["link_status"]:
@@ -218,10 +218,10 @@ def process_table(gpus: Sequence[Gpu]) -> Iterator[str]:
     yield form.format("GPU", "NAME", "PID", "GTT_MEM", "CPU_MEM", "VRAM_MEM", "MEM_USG", "CU%")
     for gpu in gpus:
         rows = readings.get_gpu_process_list(gpu)
-        for each in rows:
-            sizes = [size_text(each["memory_usage"][key]) for key in ("gtt_mem", "cpu_mem", "vram_mem")]
-            sizes.append(size_text(each["mem"]))
-            yield form.format(gpu.number, each["name"][:17], each["pid"], *sizes, _units(gpu, each))
+        for row in rows:
+            sizes = [size_text(row["memory_usage"][key]) for key in ("gtt_mem", "cpu_mem", "vram_mem")]
+            sizes.append(size_text(row["mem"]))
+            yield form.format(gpu.number, row["name"][:17], row["pid"], *sizes, _units(gpu, row))
         if not rows:
             yield form.format(gpu.number, *[NA] * 7)
 
@@ -248,10 +248,10 @@ def overview(gpus: Sequence[Gpu], version: str, driver: str, rocm: str) -> Itera
     form = "|  {:>3}  {:>9}  {:17}{:>12}{:>10}{:>11}{:>9} |"
     yield form.format("GPU", "PID", "Process Name", "GTT_MEM", "VRAM_MEM", "MEM_USAGE", "CU %")
     yield "|" + "=" * 78 + "|"
-    rows = [(gpu, each) for gpu in gpus for each in readings.get_gpu_process_list(gpu)]
-    for gpu, each in rows:
-        memory = (size_text(each["memory_usage"]["gtt_mem"]), *[size_text(each["mem"])] * 2)
-        yield form.format(gpu.number, each["pid"], each["name"][:17], *memory, _units(gpu, each))
+    rows = [(gpu, process) for gpu in gpus for process in readings.get_gpu_process_list(gpu)]
+    for gpu, process in rows:
+        memory = (size_text(process["memory_usage"]["gtt_mem"]), *[size_text(process["mem"])] * 2)
+        yield form.format(gpu.number, process["pid"], process["name"][:17], *memory, _units(gpu, process))
     if not rows:
         yield f"|  {'No running processes found':76}|"
     yield _RULE

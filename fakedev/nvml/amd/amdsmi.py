@@ -24,12 +24,14 @@ from fakedev.nvml.amd.amdsmi_names import (
     NO_PERMISSION,
     NOT_FOUND,
     NOT_INITIALIZED,
+    UNEXPECTED_DATA,
     AmdSmiBdfFormatException,
     AmdSmiLibraryException,
     AmdSmiParameterException,
 )
+from fakedev.nvml.amd.cper import REPORTED, Source, afids_of, cper_of, header_of, severity_of
 from fakedev.nvml.amd.gpu import Gpu, unsupported
-from fakedev.nvml.smi.boards import AMD, Board, Failure, read_snapshot
+from fakedev.nvml.smi.boards import AMD, Board, Failure, read_events, read_snapshot
 
 VERSION: Final = "7.0.2"
 #: The version of the library that ROCm 7.0.2 has.
@@ -37,6 +39,8 @@ _LIBRARY: Final[dict[str, int | str]] = {"major": 26, "minor": 0, "release": 2, 
 _BDF: Final = re.compile(r"(?:([0-9a-fA-F]{4}):)?([0-9a-fA-F]{2}):([01][0-9a-fA-F])\.([0-7])")
 _PROCESS: Final = ("process_id", "vram_usage", "cu_occupancy")
 _UTILIZATION: Final = "AmdSmiUtilizationCounterType"
+#: The most records that a call returns, as the real module does; the number of a result that says that there are more.
+_MOST_RECORDS, _MORE_DATA = 20, 39
 
 
 class Handle:
@@ -96,7 +100,7 @@ class Library:
         """
         if not isinstance(handle, Handle):
             raise AmdSmiParameterException(handle, Handle)
-        found = next((each for each in self.gpus() if each.bdf == handle.value), None)
+        found = next((gpu for gpu in self.gpus() if gpu.bdf == handle.value), None)
         if found is None:
             raise unsupported()
         return found
@@ -119,11 +123,11 @@ class Library:
 
     def amdsmi_get_processor_handles(self) -> list[Handle]:
         """The handles of all GPUs of the node."""
-        return [Handle(each.bdf) for each in self.gpus()]
+        return [Handle(gpu.bdf) for gpu in self.gpus()]
 
     def amdsmi_get_socket_handles(self) -> list[Handle]:
         """The handles of the boards: a socket is a board."""
-        return [Handle(each.bdf) for each in self.gpus() if not each.partition]
+        return [Handle(gpu.bdf) for gpu in self.gpus() if not gpu.partition]
 
     def amdsmi_get_socket_info(self, socket_handle: Handle) -> str:
         """The PCI address of a board, without the function."""
@@ -156,7 +160,7 @@ class Library:
         gpu = self.gpu(processor_handle)
         kinds = NAMES.enumerations[_UTILIZATION]
         names = {kinds.COARSE_GRAIN_GFX_ACTIVITY: "usage", kinds.COARSE_GRAIN_MEM_ACTIVITY: "memory_usage"}
-        if not isinstance(counter_types, list) or any(each not in names for each in counter_types):
+        if not isinstance(counter_types, list) or any(counter_type not in names for counter_type in counter_types):
             raise AmdSmiLibraryException(INVALID)
         rows: list[dict[str, int | str]] = [{"timestamp": gpu.board.slot.count("wall_time") * 1000}]
         for each in counter_types:
@@ -173,9 +177,9 @@ class Library:
 
     def amdsmi_get_gpu_compute_process_info_by_pid(self, pid: int) -> dict[str, Any]:
         """One of the processes."""
-        for each in self.amdsmi_get_gpu_compute_process_info():
-            if each["process_id"] == pid:
-                return each
+        for process in self.amdsmi_get_gpu_compute_process_info():
+            if process["process_id"] == pid:
+                return process
         raise AmdSmiLibraryException(NOT_FOUND)
 
     def amdsmi_get_gpu_compute_process_gpus(self, pid: int) -> list[int]:
@@ -183,6 +187,46 @@ class Library:
         return [
             gpu.number for gpu in self.gpus() if any(each["pid"] == pid for each in readings.get_gpu_process_list(gpu))
         ]
+
+    def amdsmi_get_gpu_cper_entries(
+        self, processor_handle: Handle, severity_mask: int, buffer_size: int = 4 * 1048576, cursor: int = 0
+    ) -> tuple[dict[int, dict[str, Any]], int, list[dict[str, Any]], int]:
+        """Records of errors by number, the cursor for the next call, their bytes, and the number of the result.
+
+        :param severity_mask: a bit for each severity.
+        :param buffer_size: room for the records, in bytes.
+        :param cursor: 0 at first.
+        """
+        gpu = self.gpu(processor_handle)
+        if gpu.partition:
+            raise unsupported()
+        vendor_device, place = gpu.board.view.count("pci_device_id"), gpu.board.view.count("index")
+        source = Source(vendor_device & 0xFFFF, vendor_device >> 16, place)
+        records: list[bytes] = []
+        for event in read_events(self._environ):
+            number, afid = event.count("sequence"), event.count("xid")
+            if event.number("board") != gpu.board.place or number <= cursor or afid not in REPORTED:
+                continue
+            if severity_mask >> severity_of(afid) & 1:
+                record = cper_of(afid, source, event.count("wall_time"), number)
+                if len(records) == _MOST_RECORDS or sum(map(len, records)) + len(record) > buffer_size:
+                    return (*_entries(records, cursor), _MORE_DATA)
+                records.append(record)
+            cursor = number
+        return (*_entries(records, cursor), 0)
+
+    def amdsmi_get_afids_from_cper(self, cper_afid_data: Any) -> tuple[list[int], int]:
+        """The AFIDs of a record, or of several; and how many they are."""
+        found: list[int] = []
+        is_one = isinstance(cper_afid_data, (bytes, bytearray))
+        for record in [{"bytes": cper_afid_data}] if is_one else cper_afid_data:
+            if not isinstance(record, dict) or "bytes" not in record:
+                raise AmdSmiParameterException(record, dict)
+            try:
+                found += map(int, afids_of(bytes(byte & 0xFF for byte in record["bytes"])))
+            except ValueError:
+                raise AmdSmiLibraryException(UNEXPECTED_DATA) from None
+        return found, len(found)
 
     def amdsmi_get_lib_version(self) -> dict[str, int | str]:
         """The version of the library, which is not that of ROCm."""
@@ -204,10 +248,10 @@ class Library:
         for name, function in vars(readings).items():
             if name.startswith(("get_", "topo_", "is_", "gpu_")) and inspect.isfunction(function):
                 found[f"amdsmi_{name}"] = self._call(function)
-        return {**found, **NAMES.enumerations, **{each.__name__: each for each in EXCEPTIONS}}
+        return {**found, **NAMES.enumerations, **{exception.__name__: exception for exception in EXCEPTIONS}}
 
     def _call(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        count = sum(each.annotation == "Gpu" for each in inspect.signature(function).parameters.values())
+        count = sum(parameter.annotation == "Gpu" for parameter in inspect.signature(function).parameters.values())
 
         @wraps(function)
         def call(*arguments: Any, **named: Any) -> Any:
@@ -220,12 +264,19 @@ class Library:
 
     def _missing(self, code: int) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            for each in (*arguments, *named.values()):
-                if isinstance(each, Handle):
-                    self.gpu(each)
+            for handle in (*arguments, *named.values()):
+                if isinstance(handle, Handle):
+                    self.gpu(handle)
             raise AmdSmiLibraryException(code) if code else unsupported()
 
         return call
+
+
+def _entries(
+    records: list[bytes], cursor: int
+) -> tuple[dict[int, dict[str, Any]], int, list[dict[str, Any]]]:
+    rows = [{"bytes": list(record), "size": len(record)} for record in records]
+    return dict(enumerate(map(header_of, records))), cursor, rows
 
 
 def install(package: str, namespace: dict[str, Any]) -> None:
@@ -237,9 +288,9 @@ def install(package: str, namespace: dict[str, Any]) -> None:
     names = Library(os.environ).names()
     wrapper = ModuleType(f"{package}.amdsmi_wrapper", "Constants of the C library.")
     vars(wrapper).update(NAMES.constants, amdsmi_processor_handle=Handle, amdsmi_socket_handle=Handle)
-    interface, exceptions = (ModuleType(f"{package}.amdsmi_{each}") for each in ("interface", "exception"))
+    interface, exceptions = (ModuleType(f"{package}.amdsmi_{part}") for part in ("interface", "exception"))
     vars(interface).update(NAMES.constants, **names, amdsmi_wrapper=wrapper)
-    vars(exceptions).update({each.__name__: each for each in EXCEPTIONS}, amdsmi_wrapper=wrapper)
+    vars(exceptions).update({exception.__name__: exception for exception in EXCEPTIONS}, amdsmi_wrapper=wrapper)
     for module in (wrapper, interface, exceptions):
         sys.modules[module.__name__] = module
         namespace[module.__name__.rpartition(".")[2]] = module

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import fakedev
 
 #: Numbers of results that the simulation gives; all are in the catalog.
-INVALID, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, NOT_INITIALIZED, NO_DRIVER = 1, 2, 10, 31, 32, 34
+INVALID, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, NOT_INITIALIZED, NO_DRIVER, UNEXPECTED_DATA = 1, 2, 10, 31, 32, 34, 43
 
 
 def blocks(name: str) -> dict[str, list[str]]:
@@ -50,10 +50,10 @@ def _read_names() -> Names:
             members.append((member, int(number)))
         constants |= values
         if table:
-            constants[table] = {number: each for each, number in values.items()}
+            constants[table] = {number: text for text, number in values.items()}
         if name[0].isupper():
             enumerations[name] = IntEnum(name, members)
-    results = {number: each for each, number in constants.items() if each.startswith("AMDSMI_STATUS_")}
+    results = {number: name for name, number in constants.items() if name.startswith("AMDSMI_STATUS_")}
     return Names(enumerations, constants, results, missing)
 
 

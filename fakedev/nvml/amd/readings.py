@@ -46,7 +46,7 @@ def get_gpu_device_uuid(gpu: Gpu) -> str:
 
 
 def get_gpu_bdf_id(gpu: Gpu) -> int:
-    domain, bus, device, function = (int(each, 16) for each in gpu.bdf.replace(".", ":").split(":"))
+    domain, bus, device, function = (int(part, 16) for part in gpu.bdf.replace(".", ":").split(":"))
     return domain << 32 | bus << 8 | device << 3 | function
 
 
@@ -58,16 +58,12 @@ def get_gpu_vendor_name(gpu: Gpu) -> str:
     return _VENDOR
 
 
-def get_gpu_subsystem_id(gpu: Gpu) -> str:
-    return _hexadecimal(gpu.board.view.count("pci_device_id") >> 16, 4)
-
-
 def get_processor_type(gpu: Gpu) -> dict[str, str]:
     return {"processor_type": "AMDSMI_PROCESSOR_TYPE_AMD_GPU"}
 
 
 def get_gpu_asic_info(gpu: Gpu) -> dict[str, Any]:
-    device = get_gpu_subsystem_id(gpu)
+    device = _hexadecimal(gpu.board.view.count("pci_device_id") >> 16, 4)
     return {
         "market_name": gpu.text("name").removesuffix(" OAM"), "vendor_id": "0x1002", "vendor_name": _VENDOR,
         "subvendor_id": "0x1002", "device_id": device, "rev_id": "0x00",
@@ -156,7 +152,7 @@ def get_power_info(gpu: Gpu) -> dict[str, Any]:
 
 def get_power_cap_info(gpu: Gpu, sensor: int = 0) -> dict[str, int]:
     cap, usual, lowest, highest = (
-        gpu.must(f"power_limit{each}") * 1000 for each in ("", "_default", "_min", "_max")
+        gpu.must(f"power_limit{suffix}") * 1000 for suffix in ("", "_default", "_min", "_max")
     )
     return {
         "power_cap": cap, "default_power_cap": usual, "dpm_cap": 0, "min_power_cap": lowest, "max_power_cap": highest,
@@ -179,8 +175,8 @@ def get_clock_info(gpu: Gpu, clock_type: int) -> dict[str, Any]:
 
 def get_clk_freq(gpu: Gpu, clk_type: int) -> dict[str, Any]:
     found = get_clock_info(gpu, clk_type)
-    clocks = (found[each] for each in ("clk", "min_clk", "max_clk"))
-    steps = sorted({each * 1_000_000 for each in clocks if isinstance(each, int)})
+    clocks = (found[key] for key in ("clk", "min_clk", "max_clk"))
+    steps = sorted({clock * 1_000_000 for clock in clocks if isinstance(clock, int)})
     return {"num_supported": len(steps), "current": steps.index(found["clk"] * 1_000_000), "frequency": steps}
 
 
@@ -220,7 +216,7 @@ def get_pcie_info(gpu: Gpu) -> dict[str, Any]:
     sent, received = gpu.must("pcie_sent"), gpu.has("pcie_received")
     both = NA if isinstance(received, str) else round((sent + received) * 8 / 1e6)
     replays = gpu.has("pcie_replays")
-    speed, highest = (_times(gpu.has(each), 100) for each in ("pcie_speed", "pcie_speed_max"))
+    speed, highest = (_times(gpu.has(quantity), 100) for quantity in ("pcie_speed", "pcie_speed_max"))
     return {
         "pcie_static": {
             "max_pcie_width": gpu.has("pcie_width_max"), "max_pcie_speed": highest,
@@ -245,8 +241,8 @@ def get_gpu_pci_replay_counter(gpu: Gpu) -> int:
 
 
 def get_gpu_total_ecc_count(gpu: Gpu) -> dict[str, int]:
-    blocks = [_errors(gpu, each) for each in _COUNTING]
-    return {key: sum(each[key] for each in blocks) for key in blocks[0]}
+    blocks = [_errors(gpu, block) for block in _COUNTING]
+    return {key: sum(block[key] for block in blocks) for key in blocks[0]}
 
 
 def get_gpu_ecc_count(gpu: Gpu, block: int) -> dict[str, int]:
@@ -255,7 +251,7 @@ def get_gpu_ecc_count(gpu: Gpu, block: int) -> dict[str, int]:
 
 def get_gpu_ecc_enabled(gpu: Gpu) -> int:
     gpu.must("memory_corrected")
-    return sum(int(NAMES.enumerations["AmdSmiGpuBlock"][each]) for each in _COUNTING)
+    return sum(int(NAMES.enumerations["AmdSmiGpuBlock"][block]) for block in _COUNTING)
 
 
 def get_gpu_ecc_status(gpu: Gpu, block: int) -> Any:
@@ -266,8 +262,8 @@ def get_gpu_ecc_status(gpu: Gpu, block: int) -> Any:
 def get_gpu_ras_block_features_enabled(gpu: Gpu) -> list[dict[str, str]]:
     blocks = NAMES.enumerations["AmdSmiGpuBlock"]
     return [
-        {"block": each.name, "status": get_gpu_ecc_status(gpu, each).name}
-        for each in blocks if each.name not in ("INVALID", "RESERVED")
+        {"block": block.name, "status": get_gpu_ecc_status(gpu, block).name}
+        for block in blocks if block.name not in ("INVALID", "RESERVED")
     ]  # fmt: skip
 
 
@@ -280,7 +276,7 @@ def get_gpu_ras_feature_info(gpu: Gpu) -> dict[str, Any]:
 def get_gpu_bad_page_info(gpu: Gpu) -> list[dict[str, int]]:
     """The pages' addresses are not simulated: they are counted from a number of the chip."""
     counts = (gpu.has("retired_single_bit"), gpu.has("retired_double_bit"))
-    pages = sum(each for each in counts if isinstance(each, int))
+    pages = sum(count for count in counts if isinstance(count, int))
     pending = gpu.has("retired_pending")
     waiting = pending if isinstance(pending, int) else 0
     status = NAMES.enumerations["AmdSmiMemoryPageStatus"]
@@ -328,19 +324,19 @@ def get_gpu_process_list(gpu: Gpu) -> list[dict[str, Any]]:
     units = _share(gpu.board.view.number("compute_units"), gpu)
     return [
         {
-            "name": each.text("name") or NA, "pid": each.count("pid"), "mem": each.count("memory_used"),
+            "name": process.text("name") or NA, "pid": process.count("pid"), "mem": process.count("memory_used"),
             "engine_usage": {"gfx": 0, "enc": 0},
-            "memory_usage": {"gtt_mem": 0, "cpu_mem": 0, "vram_mem": each.count("memory_used")},
-            "cu_occupancy": NA if isinstance(units, str) else round(each.count("usage") * units / 100),
+            "memory_usage": {"gtt_mem": 0, "cpu_mem": 0, "vram_mem": process.count("memory_used")},
+            "cu_occupancy": NA if isinstance(units, str) else round(process.count("usage") * units / 100),
         }
-        for each in processes_of(gpu)
+        for process in processes_of(gpu)
     ]  # fmt: skip
 
 
 def processes_of(gpu: Gpu) -> list[View]:
     """The processes of a board, or of a partition."""
     place = gpu.board.view.count("first_part") + gpu.partition if gpu.board.part else None
-    return [each for each in gpu.board.processes if each.number("part") == place]
+    return [process for process in gpu.board.processes if process.number("part") == place]
 
 
 def get_gpu_compute_partition(gpu: Gpu) -> str:
@@ -407,7 +403,7 @@ def get_gpu_metrics_info(gpu: Gpu) -> dict[str, Any]:
     clock, memory_clock, speed = gpu.has("core_clock"), gpu.has("memory_clock"), gpu.has("pcie_speed")
     watts, temperature, of_memory = gpu.has("power_watts"), gpu.has("temperature"), gpu.has("memory_temperature")
     energy, replays = gpu.has("energy"), gpu.has("pcie_replays")
-    counted = [_times(gpu.has(f"throttled_{each}"), 1e-6) for each in ("hardware", "power", "thermal")]
+    counted = [_times(gpu.has(f"throttled_{cause}"), 1e-6) for cause in ("hardware", "power", "thermal")]
     links: dict[str, list[int | str]] = {key: [NA] * _LINKS for key in ("received", "sent", "up")}
     for place, link in zip(_link_places(gpu), gpu.board.links, strict=False):
         for key, values in links.items():
@@ -422,7 +418,7 @@ def get_gpu_metrics_info(gpu: Gpu) -> dict[str, Any]:
         "average_mm_activity": NA, "average_socket_power": watts if old else NA,
         "energy_accumulator": _times(energy, 1000 / _ENERGY_STEP),
         "system_clock_counter": gpu.board.slot.count("wall_time") * 1000,
-        **dict.fromkeys((f"average_{each}_frequency" for each in (
+        **dict.fromkeys((f"average_{engine}_frequency" for engine in (
             "gfxclk", "socclk", "uclk", "vclk0", "dclk0", "vclk1", "dclk1")), NA),
         "current_gfxclk": clock, "current_socclk": NA, "current_uclk": memory_clock, "current_vclk0": NA,
         "current_dclk0": NA, "current_vclk1": NA, "current_dclk1": NA, "throttle_status": NA,
@@ -445,7 +441,7 @@ def get_gpu_metrics_info(gpu: Gpu) -> dict[str, Any]:
         "xcp_stats.gfx_busy_inst": _table(gpu, lambda view: view.number("usage")),
         "xcp_stats.jpeg_busy": _table(gpu, lambda view: view.number("jpeg_usage"), _JPEG),
         "xcp_stats.vcn_busy": _table(gpu, lambda view: view.number("decoder_usage"), _VCN),
-        **{f"xcp_stats.{each}": _table(gpu, lambda _: NA) for each in (
+        **{f"xcp_stats.{name}": _table(gpu, lambda _: NA) for name in (
             "gfx_busy_acc", "gfx_below_host_limit_acc", "gfx_low_utilization_acc", "gfx_below_host_limit_total_acc")},
         "xcp_stats.gfx_below_host_limit_ppt_acc": _table(gpu, lambda _: counted[1]),
         "xcp_stats.gfx_below_host_limit_thm_acc": _table(gpu, lambda _: counted[2]),
@@ -507,7 +503,7 @@ def topo_get_p2p_status(gpu: Gpu, other: Gpu) -> dict[str, Any]:
     """``type`` is a plain number here, and one of ctypes in the real module."""
     names = ("coherent", "atomics_32bit", "atomics_64bit", "dma", "bi_directional")
     can = int(_is_linked(gpu, other))
-    return {"type": topo_get_link_type(gpu, other)["type"], "cap": {f"is_iolink_{each}": can for each in names}}
+    return {"type": topo_get_link_type(gpu, other)["type"], "cap": {f"is_iolink_{name}": can for name in names}}
 
 
 def _counted(gpu: Gpu) -> int | str:
@@ -566,7 +562,7 @@ def _errors(gpu: Gpu, block: str) -> dict[str, int]:
     gpu.must("memory_corrected")
     if block not in _COUNTING:
         raise unsupported()
-    corrected, uncorrected = ((gpu.has(f"{kind}_{each}") if kind else 0) for each in ("corrected", "uncorrected"))
+    corrected, uncorrected = ((gpu.has(f"{kind}_{word}") if kind else 0) for word in ("corrected", "uncorrected"))
     return {
         "correctable_count": corrected if isinstance(corrected, int) else 0,
         "uncorrectable_count": uncorrected if isinstance(uncorrected, int) else 0, "deferred_count": 0,
@@ -586,13 +582,13 @@ def _table(gpu: Gpu, value: Callable[[View], int | str | None], columns: int = _
 
 def _link_places(gpu: Gpu) -> list[int]:
     """The places of a board's links: a board has a place for itself in the mesh, which is empty."""
-    return [each for each in range(_LINKS) if each != gpu.board.number % _LINKS]
+    return [link for link in range(_LINKS) if link != gpu.board.number % _LINKS]
 
 
 def _is_linked(gpu: Gpu, other: Gpu) -> bool:
     """Whether a link between them is up; partitions of a board are one chip."""
     return gpu.board.place == other.board.place or any(
-        each.number("remote_board") == other.board.place and each.number("up") for each in gpu.board.links
+        link.number("remote_board") == other.board.place and link.number("up") for link in gpu.board.links
     )
 
 

@@ -122,7 +122,7 @@ static nvmlReturn_t take(struct event_set *set, event_data_t *data)
     result = TIMEOUT;
     while (result == TIMEOUT && set->seen < last) {
         struct event event = events[++set->seen % head->event_capacity];
-        int64_t index = event.board - map->first_board;
+        int64_t index = index_of(map, event.board);
         if (event.sequence == set->seen && index >= 0 && index < set->count && set->is_registered[index]) {
             *data = (event_data_t){
                 handle_of((unsigned)index, -1), XID_EVENT, (unsigned long long)event.xid,

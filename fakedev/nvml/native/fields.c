@@ -1,7 +1,7 @@
 /* Field values: many quantities of a board in one call, by number. */
 #include "session.h"
 
-enum { TYPE_UNSIGNED = 1, TYPE_LONG_LONG = 3, TYPE_SIGNED = 5 };
+enum { TYPE_DOUBLE = 0, TYPE_UNSIGNED = 1, TYPE_LONG_LONG = 3, TYPE_SIGNED = 5 };
 #define ALL_LINKS 0xFFFFFFFFu
 enum { HOPPER = 9, DATA_CENTRE_BLACKWELL = 10, NVLINK_5 = 5 };
 
@@ -32,6 +32,31 @@ static int64_t if_none(int64_t number)
 static int link_of(unsigned id, unsigned first, unsigned more)
 {
     return id >= first && id < first + 6 ? (int)(id - first) : id >= more && id < more + 6 ? (int)(id - more) + 6 : -1;
+}
+
+/* A counter of 32 bits, which begins anew. */
+static int64_t wrapped(int64_t number)
+{
+    return number == ABSENT ? ABSENT : number & 0xFFFFFFFF;
+}
+
+/* The speed of a link to a Grace CPU, as nvidia-smi c2c -s shows it. */
+enum { C2C_MBPS = 44712 };
+
+/* Fields of PCIe and of C2C. Each repeated transfer was answered with a NAK, and is an error that was corrected (chosen). */
+static int64_t of_bus(const struct board *board, unsigned id)
+{
+    switch (id) {
+    case 170: return board->c2c_links;
+    case 171: return board->c2c_mode == 1 ? 1 : ABSENT;
+    case 172: return board->c2c_mode == 1 ? C2C_MBPS : ABSENT;
+    case 173: case 174: return board->pcie_replays;
+    case 175: case 176: case 177: case 178: case 179: case 180: case 181: case 182: case 183:
+        return board->pcie_replays == ABSENT ? ABSENT : 0;
+    case 197: return wrapped(board->pcie_sent_total);
+    case 198: return wrapped(board->pcie_received_total);
+    default: return ABSENT;
+    }
 }
 
 /* Fields that have a number for each link. */
@@ -83,10 +108,41 @@ static int64_t of_links(nvmlDevice_t device, const struct board *board, const fi
     }
 }
 
-/* Whether the id is one of power smoothing, which only root may ask for. */
+/* Whether the id is one of power smoothing, which needs a privilege that is given out of band. */
 static int is_smoothing(unsigned id)
 {
     return (id >= 251 && id <= 268) || (id >= 275 && id <= 288) || id == 300 || id == 309;
+}
+
+/* Power smoothing, where it is on: with the highest privilege, and its settings in the first preset profile. */
+static int64_t of_smoothing(const struct board *board, const field_t *field, unsigned *type)
+{
+    if (board->smoothing_floor == ABSENT)
+        return ABSENT;
+    *type = TYPE_UNSIGNED;
+    switch (field->id) {
+    case 251: case 253: return 1; /* enabled; the hysteresis counts */
+    case 252: return 2;
+    case 254: return divided(board->power_limit, 1000);
+    case 255: return board->smoothing_floor;
+    case 259: return 5; /* NVML_POWER_SMOOTHING_MAX_NUM_PROFILES */
+    case 264: return 0;
+    case 265: case 266: case 267: case 268: return 0xFFFFFFFF; /* NVML_POWER_SMOOTHING_ADMIN_OVERRIDE_NOT_SET */
+    }
+    if (field->scope != 0)
+        return ABSENT;
+    switch (field->id) {
+    case 261: return board->smoothing_ramp_up;
+    case 262: return board->smoothing_ramp_down;
+    case 263: return board->smoothing_hysteresis;
+    }
+    *type = TYPE_DOUBLE; /* percent, in hundredths */
+    switch (field->id) {
+    case 256: return 10000; /* the range of smoothing-floor */
+    case 257: return 0;
+    case 260: return board->smoothing_share;
+    default: return ABSENT;
+    }
 }
 
 static int64_t value_of(nvmlDevice_t device, const struct board *board, const field_t *field, unsigned *type)
@@ -122,6 +178,10 @@ static int64_t value_of(nvmlDevice_t device, const struct board *board, const fi
     case 190: case 192: return board->power_limit;
     case 230: return board->recovery_action;
     }
+    if (is_smoothing(field->id))
+        return of_smoothing(board, field, type);
+    if ((field->id >= 170 && field->id <= 183) || field->id == 197 || field->id == 198)
+        return of_bus(board, field->id);
     *type = TYPE_SIGNED;
     switch (field->id) {
     case 193: return margin(board, board->shutdown_temperature);
@@ -161,9 +221,12 @@ NVML_API nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, field_t *field
         int64_t value = value_of(device, &found.board, field, &field->type);
         field->time = slot.wall_time;
         field->latency = 0;
-        int is_refused = is_smoothing(field->id) && found.board.compute_major == DATA_CENTRE_BLACKWELL;
+        int is_refused = is_smoothing(field->id) && found.board.compute_major == DATA_CENTRE_BLACKWELL
+                         && found.board.smoothing_floor == ABSENT;
         field->result = value != ABSENT ? SUCCESS : is_refused ? NO_PERMISSION : NOT_SUPPORTED;
         field->value.ull = value == ABSENT ? 0 : (unsigned long long)value;
+        if (field->type == TYPE_DOUBLE)
+            field->value.d = (double)field->value.ull / 100;
     }
     return SUCCESS;
 }

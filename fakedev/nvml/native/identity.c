@@ -11,7 +11,7 @@ NVML_API nvmlDeviceGetCount_v2(unsigned *count)
     nvmlReturn_t result = session_enter(&map);
     if (result)
         return result;
-    result = give(map->board_count, count);
+    result = give(map->visible_count, count);
     session_leave();
     return result;
 }
@@ -105,13 +105,13 @@ NVML_API nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
     nvmlReturn_t result = session_enter(&map);
     if (result)
         return result;
-    int64_t count = map->board_count;
+    int64_t count = map->visible_count;
     session_leave();
     for (unsigned index = 0; index < (uint64_t)count; index++) {
         if (read_board(handle_of(index, -1), &board))
             continue;
         for (unsigned place = 0; place < (uint64_t)board.board.part_count && !read_part_at(index, place, &part); place++) {
-            if (part.part.computes == 1 && strcmp(part.part.uuid, uuid) == 0) {
+            if (part.is_mig_device && strcmp(part.part.uuid, uuid) == 0) {
                 *device = handle_of(index, part.part.gpu_instance);
                 return SUCCESS;
             }
@@ -175,7 +175,7 @@ NVML_API nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index)
     for (unsigned place = 0; !(result = read_part_at(found.index, place, &part)); place++) {
         if (part.part_position == found.part_position)
             return give(number, index);
-        number += part.part.computes == 1;
+        number += part.is_mig_device;
     }
     return result;
 }
@@ -221,12 +221,8 @@ NVML_API nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int
     return result ? result : give(found.board.compute_minor, (unsigned *)minor);
 }
 
-static nvmlReturn_t pci_of(nvmlDevice_t device, pci_info_t *info, struct device *found)
+nvmlReturn_t give_pci(const struct board *board, pci_info_t *info)
 {
-    nvmlReturn_t result = read_device(device, found);
-    const struct board *board = &found->board;
-    if (result)
-        return result;
     if (!info)
         return INVALID_ARGUMENT;
     if (board->pci_domain == ABSENT || board->pci_bus == ABSENT || board->pci_device == ABSENT)
@@ -240,6 +236,12 @@ static nvmlReturn_t pci_of(nvmlDevice_t device, pci_info_t *info, struct device 
     snprintf(info->bus_id_legacy, sizeof info->bus_id_legacy, "%04X:%02X:%02X.0", info->domain & 0xFFFF,
              info->bus & 0xFF, info->device & 0xFF);
     return SUCCESS;
+}
+
+static nvmlReturn_t pci_of(nvmlDevice_t device, pci_info_t *info, struct device *found)
+{
+    nvmlReturn_t result = read_device(device, found);
+    return result ? result : give_pci(&found->board, info);
 }
 
 NVML_API nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, pci_info_t *info)

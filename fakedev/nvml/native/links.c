@@ -7,10 +7,10 @@
 #include "session.h"
 
 enum { TO_GPU = 0, TO_SWITCH = 2, TO_UNKNOWN = 0xFF };
-enum { SAME_NODE = 40, OTHER_NODE = 50 };
+enum { SAME_SWITCH = 20, SAME_NODE = 40, OTHER_NODE = 50 };
 enum { P2P_OK = 0, P2P_NOT_SUPPORTED = 5 };
 #define P2P_NVLINK 2
-enum { FABRIC_UNKNOWN = 0, FABRIC_HEALTHY = 1 };
+enum { FABRIC_UNKNOWN = 0, FABRIC_HEALTHY = 1, FABRIC_UNHEALTHY = 2, FABRIC_LIMITED = 3 };
 
 NVML_API nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned number, unsigned *is_active)
 {
@@ -46,8 +46,6 @@ NVML_API nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned numbe
     return result ? result : give(link.remote_board != ABSENT ? TO_GPU : link.switch_number != ABSENT ? TO_SWITCH : TO_UNKNOWN, type);
 }
 
-NVML_API nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, pci_info_t *info);
-
 NVML_API nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned number, pci_info_t *info)
 {
     struct device found;
@@ -57,8 +55,7 @@ NVML_API nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned numbe
         return result;
     if (link.remote_board == ABSENT)
         return NOT_SUPPORTED; /* the addresses of switches are not simulated */
-    int64_t index = link.remote_board - (found.position - found.index);
-    return index < 0 ? NOT_SUPPORTED : nvmlDeviceGetPciInfo_v3(handle_of((unsigned)index, -1), info);
+    return read_other_board(link.remote_board, &found) ? NOT_SUPPORTED : give_pci(&found.board, info);
 }
 
 /* Whether a link of one board leads to the other one, or links of both to switches. */
@@ -95,11 +92,15 @@ NVML_API nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvmlDevice_t othe
         result = read_board(other, &second);
     if (result)
         return result;
-    return give(first.index == second.index ? 0 : first.board.numa_node == second.board.numa_node ? SAME_NODE : OTHER_NODE, level);
+    if (first.index == second.index)
+        return give(0, level);
+    if (first.board.pcie_switch != ABSENT && first.board.pcie_switch == second.board.pcie_switch)
+        return give(SAME_SWITCH, level);
+    return give(first.board.numa_node == second.board.numa_node ? SAME_NODE : OTHER_NODE, level);
 }
 
 /* Set the bits of the CPUs of a text such as 0-55,112-167, as far as the set has them. */
-static nvmlReturn_t set_cpus(const char *text, unsigned size, unsigned long *set)
+static nvmlReturn_t set_bits(const char *text, unsigned size, unsigned long *set)
 {
     const unsigned bits = 8 * sizeof *set;
     if (!set || !size)
@@ -112,8 +113,8 @@ static nvmlReturn_t set_cpus(const char *text, unsigned size, unsigned long *set
         unsigned long first = strtoul(text, &end, 10), last = first;
         if (*end == '-')
             last = strtoul(end + 1, &end, 10);
-        for (unsigned long cpu = first; cpu <= last && cpu / bits < size; cpu++)
-            set[cpu / bits] |= 1UL << cpu % bits;
+        for (unsigned long each = first; each <= last && each / bits < size; each++)
+            set[each / bits] |= 1UL << each % bits;
         text = *end ? end + 1 : end;
     }
     return SUCCESS;
@@ -123,7 +124,7 @@ NVML_API nvmlDeviceGetCpuAffinityWithinScope(nvmlDevice_t device, unsigned size,
 {
     struct device found;
     nvmlReturn_t result = read_board_unless(scope > 1, device, &found);
-    return result ? result : set_cpus(found.board.cpu_affinity, size, set);
+    return result ? result : set_bits(found.board.cpu_affinity, size, set);
 }
 
 NVML_API nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned size, unsigned long *set)
@@ -134,15 +135,8 @@ NVML_API nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned size, unsigned l
 NVML_API nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned size, unsigned long *set, unsigned scope)
 {
     struct device found;
-    nvmlReturn_t result = read_board_unless(scope > 1 || !size || !set, device, &found);
-    if (!result && found.board.numa_node == ABSENT)
-        result = NOT_SUPPORTED;
-    if (!result) {
-        memset(set, 0, size * sizeof *set);
-        if ((uint64_t)found.board.numa_node < 8ULL * sizeof *set * size)
-            set[found.board.numa_node / 64] |= 1UL << found.board.numa_node % 64;
-    }
-    return result;
+    nvmlReturn_t result = read_board_unless(scope > 1, device, &found);
+    return result ? result : set_bits(found.board.numa_affinity, size, set);
 }
 
 /* The bytes of the UUID of the cluster; of another text as many as it has digits for. */
@@ -168,6 +162,16 @@ NVML_API nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, fabric_t *info)
     return give(found.board.fabric_state, &info->state);
 }
 
+/* The health mask in a word: bad routes, timeouts and a wrong configuration are no health. */
+static unsigned char summary_of(unsigned mask)
+{
+    if (!mask)
+        return FABRIC_UNKNOWN;
+    if (mask >> 8 > 1 || (mask >> 4 & 3) == 1 || (mask >> 6 & 3) == 1)
+        return FABRIC_UNHEALTHY;
+    return (mask & 3) == 1 ? FABRIC_LIMITED : FABRIC_HEALTHY;
+}
+
 NVML_API nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, fabric_v3_t *info)
 {
     struct device found;
@@ -181,7 +185,7 @@ NVML_API nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, fabric_v3_t *info)
     info->clique = 0;
     info->health = found.board.fabric_health == ABSENT ? 0 : (unsigned)found.board.fabric_health;
     if (info->version == VERSION_OF(fabric_v3_t, 3))
-        info->summary = info->health ? FABRIC_HEALTHY : FABRIC_UNKNOWN;
+        info->summary = summary_of(info->health);
     give(found.board.fabric_clique_id, &info->clique);
     return give(found.board.fabric_state, &info->state);
 }

@@ -196,7 +196,7 @@ nvmlReturn_t map_open(struct map *map, int say_why)
         return DRIVER_NOT_LOADED;
     }
     *map = (struct map){.base = base, .size = size, .head = head, .descriptor = descriptor};
-    if (!map_is_alive(map) || choose_node(map, say_why)) {
+    if (!map_is_alive(map) || choose_node(map, say_why) || choose_boards(map, say_why)) {
         map_close(map);
         return DRIVER_NOT_LOADED;
     }
@@ -208,6 +208,10 @@ void map_close(struct map *map)
     if (map->base) {
         munmap((void *)map->base, map->size);
         close(map->descriptor);
+        free(map->visible);
+        free(map->visible_list);
     }
     map->base = NULL;
+    map->visible = NULL;
+    map->visible_list = NULL;
 }

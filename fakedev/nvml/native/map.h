@@ -8,6 +8,12 @@
 #include "layout.h"
 #include "nvml.h"
 
+/* A board that this process sees: its number in its node, and whether it sees all of its MIG devices. */
+struct visible {
+    int64_t number;
+    int is_whole;
+};
+
 /* A file that is open. The position and the boards of the node that this process sees are in it. */
 struct map {
     const unsigned char *base;
@@ -18,6 +24,9 @@ struct map {
     uint64_t number; /* counts the files that this process has opened */
     int64_t first_board, board_count;
     int64_t node;
+    struct visible *visible; /* in the order of the node; NULL: all its boards */
+    int64_t visible_count;
+    char *visible_list; /* what names them */
 };
 
 /* CLOCK_MONOTONIC in nanoseconds. */
@@ -46,5 +55,15 @@ int slot_is_whole(const struct map *map, int64_t sequence);
 
 /* Copy a record of a slot: where the head's place says, the record with this number. */
 nvmlReturn_t copy_record(const struct map *map, int64_t place, int64_t number, void *copy, size_t size);
+
+/* Find the boards that this process sees among those of its node; say_why: tell on standard error that there is none. */
+nvmlReturn_t choose_boards(struct map *map, int say_why);
+
+/* The position of a board in the file, by its index for this process, and back; -1: it does not see the board. */
+int64_t position_of(const struct map *map, unsigned index);
+int64_t index_of(const struct map *map, int64_t position);
+
+/* Whether this process sees a MIG device of a board, which has this place among those of the board. */
+int is_visible_part(const struct map *map, unsigned index, int64_t place, const struct part *part);
 
 #endif

@@ -39,7 +39,7 @@ NVML_API nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index
     for (unsigned place = 0; place < (uint64_t)found.board.part_count; place++) {
         if ((result = read_part_at(found.index, place, &part)))
             return result;
-        if (part.part.computes == 1 && !index--) {
+        if (part.is_mig_device && !index--) {
             *instance = handle_of(found.index, part.part.gpu_instance);
             return SUCCESS;
         }

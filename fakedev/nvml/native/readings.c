@@ -27,7 +27,7 @@ NVML_API GET(nvmlDeviceGetDisplayMode, board->display_attached)
 NVML_API GET(nvmlDeviceGetAccountingMode, board->accounting_mode)
 NVML_API GET(nvmlDeviceGetAccountingBufferSize, board->accounting_buffer_size)
 NVML_API GET(nvmlDeviceGetMinorNumber, board->minor_number)
-NVML_API GET(nvmlDeviceGetNumaNodeId, board->numa_node)
+NVML_API GET(nvmlDeviceGetNumaNodeId, board->gpu_numa_node)
 NVML_API GET(nvmlDeviceGetCurrPcieLinkGeneration, board->pcie_generation)
 NVML_API GET(nvmlDeviceGetMaxPcieLinkGeneration, board->pcie_generation_max)
 NVML_API GET(nvmlDeviceGetGpuMaxPcieLinkGeneration, board->pcie_generation_max)
@@ -312,6 +312,16 @@ NVML_API nvmlDeviceGetAddressingMode(nvmlDevice_t device, version_and_value_t *m
         return VERSION_MISMATCH;
     nvmlReturn_t result = read_board(device, &found);
     return result ? result : give(found.board.addressing_mode, mode ? &mode->value : NULL);
+}
+
+/* NVML_DEV_CAP_EGM: memory of the system as memory of the board, off on all (NVIDIA's captures of GB200 and GB300). */
+NVML_API nvmlDeviceGetCapabilities(nvmlDevice_t device, version_and_value_t *capabilities)
+{
+    struct device found;
+    if (capabilities && capabilities->version != VERSION_OF(version_and_value_t, 1))
+        return VERSION_MISMATCH;
+    nvmlReturn_t result = read_board(device, &found);
+    return result ? result : give(0, capabilities ? &capabilities->value : NULL);
 }
 
 NVML_API nvmlDeviceGetPdi(nvmlDevice_t device, pdi_t *pdi)

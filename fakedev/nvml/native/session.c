@@ -155,16 +155,30 @@ nvmlReturn_t read_profile(const struct device *device, unsigned number, struct p
 
 nvmlReturn_t read_by_index(const struct map *map, unsigned index, struct device *device)
 {
-    if (index >= (uint64_t)map->board_count)
+    if (index >= (uint64_t)map->visible_count)
         return INVALID_ARGUMENT;
     memset(device, 0, offsetof(struct device, part));
-    device->is_part = 0;
+    device->is_part = device->is_mig_device = 0;
     device->index = index;
-    device->position = map->first_board + index;
+    device->position = position_of(map, index);
     device->part_position = ABSENT;
     nvmlReturn_t result =
         copy_record(map, map_head(map)->boards_in_slot, device->position, &device->board, sizeof device->board);
     end_texts_of_board(&device->board);
+    return result;
+}
+
+nvmlReturn_t read_other_board(int64_t position, struct device *device)
+{
+    const struct map *map;
+    nvmlReturn_t result = session_enter(&map);
+    if (result)
+        return result;
+    if (position < map->first_board || position >= map->first_board + map->board_count)
+        result = NOT_FOUND;
+    else
+        result = copy_record(map, map_head(map)->boards_in_slot, position, &device->board, sizeof device->board);
+    session_leave();
     return result;
 }
 
@@ -180,6 +194,7 @@ static nvmlReturn_t read_instance(const struct map *map, unsigned part, struct d
     nvmlReturn_t result =
         copy_record(map, map_head(map)->parts_in_slot, device->part_position, &device->part, sizeof device->part);
     end_texts_of_part(&device->part);
+    device->is_mig_device = device->part.computes == 1 && is_visible_part(map, device->index, part, &device->part);
     return result;
 }
 

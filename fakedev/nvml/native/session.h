@@ -9,7 +9,8 @@ struct device {
     struct board board;
     struct part part;
     int is_part;
-    unsigned index;    /* of the board in its node */
+    int is_mig_device; /* it has a compute instance, and this process sees it */
+    unsigned index;    /* of the board for this process */
     int64_t position;  /* of the board in the file */
     int64_t part_position;
 };
@@ -36,6 +37,8 @@ nvmlReturn_t read_board_unless(int is_wrong, nvmlDevice_t handle, struct device 
 nvmlReturn_t read_board_and_slot(int is_wrong, nvmlDevice_t handle, struct device *device, struct slot_head *slot);
 /* Read a board by its index, also a lost one. */
 nvmlReturn_t read_by_index(const struct map *map, unsigned index, struct device *device);
+/* Read a board of the node by its position in the file, also one that this process does not see. */
+nvmlReturn_t read_other_board(int64_t position, struct device *device);
 /* The links of a board: the one with this number. */
 nvmlReturn_t read_link(nvmlDevice_t handle, unsigned number, struct device *device, struct link *link);
 /* A kind of instance that a board can have: the one with this number among them. */
@@ -50,6 +53,7 @@ nvmlReturn_t divide(const struct device *device, const char *step, int64_t *id);
 /* Give a number or a text: not supported if it is absent. */
 nvmlReturn_t give(int64_t number, unsigned *out);
 nvmlReturn_t give_long(int64_t number, unsigned long long *out);
+nvmlReturn_t give_pci(const struct board *board, pci_info_t *info);
 nvmlReturn_t give_text(const char *text, char *out, unsigned length);
 
 #endif

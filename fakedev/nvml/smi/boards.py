@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from fakedev.base import environment
 from fakedev.base.binary_records import NUMBER_BYTES, Record
 from fakedev.nvml import records as layout
-from fakedev.nvml.records import ABSENT, HEAD, SLOT, Counts, head_of
+from fakedev.nvml.records import ABSENT, EVENT, HEAD, SLOT, Counts, head_of
 from fakedev.nvml.shell_environment import default_file
 
 BAD_ARGUMENT: Final = 2
@@ -107,6 +107,9 @@ class Board(NamedTuple):
     :ivar place: its position among all boards of the file; links and processes name boards by it.
     :ivar node: of which it is a part.
     :ivar slot: the tick.
+    :ivar number: its index for this process, which may see a part of the boards of its node.
+    :ivar count_seen: how many boards that part has.
+    :ivar hidden: the places of its instances that this process does not see.
     :ivar control: the UNIX socket for changes; empty: nothing can be changed.
     :ivar part: the instance that a line is about; None: the line is about the board.
     :ivar process: the process that a line is about, if any; ``part`` is its instance.
@@ -121,15 +124,13 @@ class Board(NamedTuple):
     links: list[View]
     processes: list[View]
     profiles: list[View]
+    number: int = 0
+    count_seen: int = 0
+    hidden: frozenset[int] = frozenset()
     control: str = ""
     part: View | None = None
     process: View | None = None
     clock: int = 0
-
-    @property
-    def number(self) -> int:
-        """Its number in its node."""
-        return self.view.count("index")
 
     @property
     def is_lost(self) -> bool:
@@ -143,7 +144,11 @@ class Board(NamedTuple):
 
     def of_parts(self) -> list[Board]:
         """The board for each of its MIG devices: GPU instances that have their compute instance."""
-        return [self._replace(part=part) for part in self.parts if part.number("computes") != 0]
+        return [
+            self._replace(part=part)
+            for place, part in enumerate(self.parts)
+            if part.number("computes") != 0 and place not in self.hidden
+        ]
 
     def of_processes(self) -> list[Board]:
         """The board for each of its processes."""
@@ -168,12 +173,43 @@ class Snapshot(NamedTuple):
     boards: list[Board]
 
 
-#: The fields of a node with its first board and the number of its boards, of each maker.
-NVIDIA: Final = ("first_board", "board_count")
-AMD: Final = ("first_amd", "amd_count")
+class Maker(NamedTuple):
+    """Whose boards a program shows.
+
+    :ivar first_field: of a node: its first board, as ``count_field``.
+    :ivar visible: names the boards that a process sees: what the maker's runtime of containers reads.
+    """
+
+    first_field: str
+    count_field: str
+    visible: str
 
 
-def read_snapshot(environ: Mapping[str, str], maker: tuple[str, str] = NVIDIA) -> Snapshot:
+VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
+NVIDIA: Final = Maker("first_board", "board_count", VISIBLE)
+AMD: Final = Maker("first_amd", "amd_count", "AMD_VISIBLE_DEVICES")
+
+
+def read_events(environ: Mapping[str, str]) -> list[View]:
+    """The events of the file, the newest last.
+
+    :raises Failure: without a service.
+    """
+    path = default_file(environ)
+    try:
+        with open(path, "rb") as file:
+            head = _checked(file.read(HEAD.size), os.fstat(file.fileno()).st_size, path)
+            capacity, last = head["event_capacity"], head["event_sequence"]
+            content = os.pread(file.fileno(), capacity * EVENT.size, head["events"])
+    except OSError:
+        raise no_driver(f"there is no file {path}") from None
+    # One place may be written just now.
+    numbers = range(max(1, last - capacity + 2), last + 1)
+    events = [View(EVENT, content, number % capacity * EVENT.size) for number in numbers]
+    return [event for number, event in zip(numbers, events, strict=True) if event.number("sequence") == number]
+
+
+def read_snapshot(environ: Mapping[str, str], maker: Maker = NVIDIA) -> Snapshot:
     """The present tick of the node that the environment names, with its boards of a maker.
 
     :raises Failure: without a service, or when the node is not clear.
@@ -232,7 +268,7 @@ def _checked(content: bytes, file_bytes: int, path: str) -> dict[str, int]:
 
 
 def _snapshot(
-    head: Mapping[str, int], content: bytes, control: str, environ: Mapping[str, str], maker: tuple[str, str]
+    head: Mapping[str, int], content: bytes, control: str, environ: Mapping[str, str], maker: Maker
 ) -> Snapshot:  # fmt: skip
     def views(record: Record, first: int, count: int) -> list[View]:
         room, begin = (head[name] for name in _ROOMS[record.name])
@@ -242,7 +278,7 @@ def _snapshot(
 
     slot = View(SLOT, content)
     node = _chosen(views(layout.NODE, 0, head["node_count"]), environ.get(environment.NODE, ""))
-    first, board_count = (node.count(each) for each in maker)
+    first, board_count = node.count(maker.first_field), node.count(maker.count_field)
     # Records of processes are in the order of their boards, and there may be many of other nodes.
     count = max(0, min(slot.count("process_count"), head["process_capacity"]))
 
@@ -250,17 +286,39 @@ def _snapshot(
         return views(layout.PROCESS, number, 1)[0].count("board")
 
     begin, end = (
-        bisect_left(range(count), each, key=board_of) for each in (first, first + board_count)
+        bisect_left(range(count), board, key=board_of) for board in (first, first + board_count)
     )
     processes = views(layout.PROCESS, begin, end - begin)
-    boards = []
+    boards: list[Board] = []
+    wanted = environ.get(maker.visible, "")
     for place, view in enumerate(views(layout.BOARD, first, board_count), first):
         parts = views(layout.PART, view.count("first_part"), view.count("part_count"))
+        hidden = hidden_parts(wanted, place - first, view, parts)
+        if hidden is None:
+            continue
         links = views(layout.LINK, view.count("first_link"), view.count("link_count"))
         profiles = views(layout.PROFILE, view.count("first_profile"), view.count("profile_count"))
-        own = [each for each in processes if each.count("board") == place]
-        boards.append(Board(view, place, node, slot, parts, links, own, profiles, control))
-    return Snapshot(slot, node, boards)
+        own = [process for process in processes if process.count("board") == place]
+        boards.append(Board(view, place, node, slot, parts, links, own, profiles, len(boards), 0, hidden, control))
+    return Snapshot(slot, node, [board._replace(count_seen=len(boards)) for board in boards])
+
+
+def hidden_parts(wanted: str, number: int, board: View, parts: Sequence[View]) -> frozenset[int] | None:
+    """The places of a board's instances that a process does not see; None: it does not see the board.
+
+    The library in C reads the same (``native/visible.c``); the rules are those of the toolkits for containers.
+
+    :param wanted: the value of the maker's variable: numbers, UUIDs, ``all``, or nothing for all boards.
+    :param number: of the board in its node.
+    """
+    words = {word.strip() for word in wanted.split(",")}
+    if not wanted or not words.isdisjoint({"all", str(number), board.text("uuid")}):
+        return frozenset()
+    uuids = (part.text("uuid") for part in parts)
+    # Partitions of AMD are named without the prefix, which is NVIDIA's.
+    names = ({f"{number}:{place}", each, each.removeprefix("MIG-")} for place, each in enumerate(uuids))
+    hidden = [place for place, named in enumerate(names) if words.isdisjoint(named)]
+    return frozenset(hidden) if len(hidden) < len(parts) else None
 
 
 def _chosen(nodes: list[View], wanted: str) -> View:

@@ -158,9 +158,9 @@ def _monitor(given: Mapping[str, str], environ: Mapping[str, str], output: TextI
     for done in count():
         boards = chosen_boards(read_snapshot(environ).boards, only)
         if done == 0:
-            head = _line("#Entity", *(each.title for each in fields))
-            _print(output, [head, _line("ID", *(each.unit for each in fields))])
-        _print(output, (_line(f"GPU {board.number}", *(each.cell(board) for each in fields)) for board in boards))
+            head = _line("#Entity", *(field.title for field in fields))
+            _print(output, [head, _line("ID", *(field.unit for field in fields))])
+        _print(output, (_line(f"GPU {board.number}", *(field.cell(board) for field in fields)) for board in boards))
         output.flush()
         if done + 1 == times:
             return 0

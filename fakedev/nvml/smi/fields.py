@@ -95,11 +95,11 @@ def _clock(microseconds: int) -> str:
 
 
 def _fabric_summary(board: Board) -> str | None:
-    """The health mask in a word: one yes of the first four fields, or a wrong configuration, is no health."""
+    """The health mask in a word: bad routes, timeouts and a wrong configuration are no health."""
     mask = board.view.number("fabric_health")
     if not mask:
         return None
-    if mask >> 8 > 1 or mask >> 4 & 0x3 == 1:
+    if mask >> 8 > 1 or 1 in (mask >> 4 & 0x3, mask >> 6 & 0x3):
         return "Unhealthy"
     return "Limited Capacity" if mask & 0x3 == 1 else "Healthy"
 
@@ -118,7 +118,9 @@ _FUNCTIONS: Final[Mapping[str, _Source]] = {
     "flushed": lambda board: _clock(board.view.count("created")) if board.view.number("inforom_flush") else None,
     "atomics_inbound": lambda board: _atomics(board.view.count("atomics_inbound")),
     "atomics_outbound": lambda board: _atomics(board.view.count("atomics_outbound")),
-    "part_index": lambda board: next((at for at, each in enumerate(board.of_parts()) if each.part is board.part), None),
+    "part_index": lambda board: next((at for at, part in enumerate(board.of_parts()) if part.part is board.part), None),
+    "number": lambda board: board.number,
+    "count": lambda board: board.count_seen,
     "clock": lambda board: board.clock,
 }
 
@@ -242,7 +244,8 @@ def columns(block: str, known: Mapping[str, Column]) -> Iterator[Column]:
 
 #: All fields of ``--query-gpu``, in the order of the driver.
 COLUMNS: Final = tuple(columns("query-gpu", {}))
-BY_NAME: Final = {name: column for column in COLUMNS for name in (column.name, *column.aliases)}
+_LATER: Final = tuple(columns("query-gpu-since-595", {}))
+BY_NAME: Final = {name: column for column in (*COLUMNS, *_LATER) for name in (column.name, *column.aliases)}
 
 
 def shown(value: str) -> Read:

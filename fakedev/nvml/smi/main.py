@@ -29,6 +29,7 @@ from fakedev.nvml.smi.report import sections_of, text_report, xml_report
 from fakedev.nvml.smi.tables import (
     SIMULATED,
     board_monitor,
+    chip_links,
     compute_instances,
     gpu_instance_profiles,
     gpu_instances,
@@ -46,6 +47,7 @@ _MONITORS: Final = {"dmon": (board_monitor, "puc"), "pmon": (process_monitor, "u
 _LISTS: Final[Mapping[str, tuple[Mapping[str, Rows], str]]] = {
     "topo": ({"matrix": matrix}, "topo without -m"),
     "nvlink": ({"status": link_states}, "nvlink without -s"),
+    "c2c": ({"status": chip_links}, "c2c without -s"),
     "mig": ({
         "list-gpu-instance-profiles": gpu_instance_profiles, "list-gpu-instances": gpu_instances,
         "list-compute-instances": compute_instances, "list-gpu-instance-possible-placements": placements,

@@ -27,14 +27,14 @@ _KINDS: Final = (1, 2, 3, 4, 7)
 
 def _kind(slices: int) -> int:
     """The number of the kind of compute instance that is all of a GPU instance."""
-    return sum(each < slices for each in _KINDS[:-1])
+    return sum(kind < slices for kind in _KINDS[:-1])
 
 
 def _results(board: Board, steps: Sequence[str]) -> Iterator[tuple[int, int]]:
     """What the service says of steps, up to the first that is not possible: NVML's number, and a GPU instance."""
     if not steps:
         return
-    answer = asked(board, f"mig {board.node.text('name')} {board.number} {' '.join(steps)}", _TICK_SECONDS)
+    answer = asked(board, f"mig {board.node.text('name')} {board.view.count('index')} {' '.join(steps)}", _TICK_SECONDS)
     for word in answer.split():
         result, _, instance = word.partition(":")
         yield int(result), int(instance or 0)
@@ -167,7 +167,7 @@ def placements(boards: Sequence[Board]) -> Iterator[str]:
     """The lines of ``mig -lgipp``: the memory slices at which each kind of instance may begin."""
     for board in divided(boards):
         for profile in board.profiles:
-            begins = [str(each) for each in range(64) if profile.count("begins") >> each & 1]
+            begins = [str(slice_) for slice_ in range(64) if profile.count("begins") >> slice_ & 1]
             word = "Placement :" if len(begins) == 1 else "Placements:"
             size = profile.count("memory_slices")
             number = profile.count("number")

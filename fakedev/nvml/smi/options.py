@@ -196,7 +196,7 @@ def _check(answer: int, failed: str, no_permission: str = "") -> None:
 
 def _asked(board: Board, what: str, number: int) -> int:
     """The service's answer to a setting: a number of NVML."""
-    answer = asked(board, f"set {board.node.text('name')} {board.number} {what} {number}", _WAIT_SECONDS)
+    answer = asked(board, f"set {board.node.text('name')} {board.view.count('index')} {what} {number}", _WAIT_SECONDS)
     return int(answer) if answer.isdigit() else _TIMEOUT
 
 

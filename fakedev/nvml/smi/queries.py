@@ -35,7 +35,9 @@ def query(name: str, given: Mapping[str, str]) -> Lines:
     :param name: of the option: ``query-gpu`` or ``query-compute-apps``.
     :raises Failure: for an unknown field, and a wrong ``--format``.
     """
-    known = {alias: column for column in _columns(name) for alias in (column.name, *column.aliases)}
+    known = BY_NAME
+    if name != "query-gpu":
+        known = {alias: column for column in _columns(name) for alias in (column.name, *column.aliases)}
     words = [word.strip() for word in given[name].split(",")]
     formats = _formats(given)
     for word in words:
@@ -66,5 +68,5 @@ def fields_text(name: str) -> str:
     title = f'List of valid properties to query for the switch "--{name}" (all values are simulated by fakedev):'
     lines = [title, ""]
     for column in _columns(name):
-        lines += [" or ".join(f'"{each}"' for each in (column.name, *column.aliases)), column.doc, ""]
+        lines += [" or ".join(f'"{word}"' for word in (column.name, *column.aliases)), column.doc, ""]
     return "\n".join(lines)

@@ -53,7 +53,7 @@ def _entries(lines: Sequence[str]) -> list[Entry]:
     for line in lines:
         label, tag, value, *rest = (*cells(line), "", "")
         limits = {limit: driver_of(version) for limit, version in map(str.split, filter(_LIMIT.match, rest))}
-        section = next((each for each in rest if each and not _LIMIT.match(each)), "")
+        section = next((word for word in rest if word and not _LIMIT.match(word)), "")
         depth = (len(line) - len(line.lstrip())) // 4
         value, _, repeats = value.rpartition("for ") if "for " in value else (value, "", "")
         drivers = limits.get("since", ()), limits.get("before", ())
@@ -124,6 +124,8 @@ _REPEATS: Final[Mapping[str, Callable[[Board], list[Board]]]] = {
     "plain_errors": lambda board: [] if _has_detailed_errors(board) else [board],
     "mapped_rows": lambda board: [board] if _maps_rows(board) else [],
     "unmapped_rows": lambda board: [] if _maps_rows(board) else [board],
+    "steep_power": lambda board: [board] if board.view.number("smoothing_floor") is None else [],
+    "smooth_power": lambda board: [] if board.view.number("smoothing_floor") is None else [board],
     "memory_clocks": _memory_clocks,
     "core_clocks": lambda board: [board._replace(clock=clock) for clock in _core_clocks(board) or ()],
     "kmd_drivers": lambda board: [board] if has_kmd_version(board.node) else [],
@@ -171,7 +173,7 @@ def _value(entry: Entry, board: Board) -> str:
 def _text(entry: Entry, board: Board, indent: str) -> Iterator[str]:
     inner = indent + _INDENT if entry.label else indent
     for row in _REPEATS[entry.repeats](board) if _has(entry, board) else ():
-        lines = [line for each in entry.entries for line in _text(each, row, inner)]
+        lines = [line for child in entry.entries for line in _text(child, row, inner)]
         if entry.label and (entry.value or not lines):
             yield f"{indent + entry.label:<{_COLUMN}}: {_value(entry, row) if entry.value else None}"
         elif entry.label:
@@ -200,7 +202,7 @@ def xml_report(boards: Sequence[Board]) -> Iterator[str]:
 def _xml(entry: Entry, board: Board, indent: str) -> Iterator[str]:
     for row in _REPEATS[entry.repeats](board) if _has(entry, board) else ():
         inner = indent + "\t" if entry.tag and not entry.value else indent
-        lines = [line for each in entry.entries for line in _xml(each, row, inner)]
+        lines = [line for child in entry.entries for line in _xml(child, row, inner)]
         if entry.tag and entry.value:
             value = _value(entry, row)
             # Numbers of PCI are without 0x here.

@@ -1,4 +1,5 @@
-"""Tables of nvidia-smi: all boards, ``-L``, versions, ``dmon``, ``pmon``, ``topo -m``, ``nvlink -s``, ``mig``.
+"""Tables of nvidia-smi: all boards, ``-L``, versions, ``dmon``, ``pmon``, ``topo -m``, ``nvlink -s``, ``c2c -s``,
+``mig``.
 
 Their lines are in ``catalog/nvidia-smi/tables.txt``.
 """
@@ -159,11 +160,14 @@ def _connection(board: Board, other: Board) -> str:
     up = [link for link in board.links if link.number("up") == 1]
     direct = sum(link.number("remote_board") == other.place for link in up)
     through = min(
-        sum(link.number("up") == 1 and link.number("switch_number") is not None for link in each.links)
-        for each in (board, other)
+        sum(link.number("up") == 1 and link.number("switch_number") is not None for link in link_end.links)
+        for link_end in (board, other)
     )
     if direct or through:
         return f"NV{direct or through}"
+    switch = board.view.number("pcie_switch")
+    if switch is not None and switch == other.view.number("pcie_switch"):
+        return "PXB"
     return "NODE" if board.view.number("numa_node") == other.view.number("numa_node") else "SYS"
 
 
@@ -175,6 +179,21 @@ def link_states(boards: Sequence[Board]) -> Iterator[str]:
         for link in board.links:
             state = f"{speed:.3f} GB/s" if link.number("up") == 1 else "<inactive>"
             yield f"\t Link {link.count('number')}: {state}"
+
+
+#: The speed of a link to a Grace CPU, which the library has, too (native/fields.c).
+_CHIP_LINK_SPEED: Final = "44.712 GB/s"
+
+
+def chip_links(boards: Sequence[Board]) -> Iterator[str]:
+    """The lines of ``c2c -s``: the speed of each link to a Grace CPU."""
+    linked = [board for board in boards if board.view.number("c2c_mode") == 1]
+    if not linked:
+        yield "No Devices support C2C."
+    for board in linked:
+        yield from filled("list", board)
+        links = board.view.count("c2c_links")
+        yield from (f"\t C2C Link {number}: {_CHIP_LINK_SPEED}" for number in range(links))
 
 
 #: The engines of a kind of instance: the name in the lines, and the field.
@@ -198,15 +217,15 @@ def gpu_instance_profiles(boards: Sequence[Board]) -> Iterator[str]:
     in_mig_mode = divided(boards)
     yield from _BLOCKS["profiles"]
     for board in in_mig_mode:
-        taken = {part.count("begin") + each for part in board.parts for each in range(part.count("memory_slices"))}
+        taken = {part.count("begin") + offset for part in board.parts for offset in range(part.count("memory_slices"))}
         names = [part.text("profile") for part in board.parts]
         left = board.view.count("max_part_count") - sum(max(1, part.count("slices")) for part in board.parts)
         for profile in board.profiles:
             name, total = profile.text("name"), profile.count("most")
             counts = _places(profile, taken), total - names.count(name), left // max(1, profile.count("slices"))
             free = max(0, min(counts))
-            found = {each: profile.number(field) for each, field in ENGINES}
-            engines = {each: "N/A" if number is None else str(number) for each, number in found.items()}
+            found = {engine: profile.number(field) for engine, field in ENGINES}
+            engines = {engine: "N/A" if number is None else str(number) for engine, number in found.items()}
             yield from filled(
                 "profile", board, name=f"MIG {name}", number=str(profile.count("number")), counts=f"{free}/{total}",
                 memory=f"{profile.count('memory') / 2**30:.2f}", **engines,

@@ -36,7 +36,7 @@ def read_acme_use(folder: IFolder) -> Trace:
     if folder.has(MEMORY):
         memory, _ = _wide(folder, MEMORY, number, times)
         usage = {name: _with_memory(each, memory[name]) if name in memory else each for name, each in usage.items()}
-    jobs = [_job(name, each) for name, each in usage.items()]
+    jobs = [_job(name, series) for name, series in usage.items()]
     left_out = {"values of a GPU that are not there: the value before holds": lacking} if lacking else {}
     return Trace(nodes_of_jobs(jobs), jobs, usage, left_out)
 
@@ -45,7 +45,7 @@ def _wide(
     folder: IFolder, name: str, read: Callable[[str], float], times: Times
 ) -> tuple[dict[str, UseSeries], int]:  # fmt: skip
     """The series of a table by its columns, and how many values are not there of columns that have any."""
-    gpus = [each for each in folder.head(name) if each != _TIME]
+    gpus = [column for column in folder.head(name) if column != _TIME]
     wrong = [gpu for gpu in gpus if not _is_gpu(gpu)]
     if wrong:
         raise TraceProblems([f"{name}:1: the column {wrong[0][:40]!r} is no GPU, as 172.31.15.112-6"])

@@ -38,9 +38,9 @@ def read_gentd26(folder: IFolder) -> Trace:
         pod, seconds = row["container_ip"], row["timestamp_anon"]
         values.add(pod, seconds, row["value"], memory.pop((pod, seconds), float("nan")))
         first = min(first, seconds)
-    series = {pod: each.later(-first) for pod, each in values.series().items()}
+    series = {pod: uses.later(-first) for pod, uses in values.series().items()}
     jobs = [
-        Job(pod, float(each.seconds[0]), float(each.seconds[0]), each.end_seconds, series=pod)
-        for pod, each in series.items()
+        Job(pod, float(uses.seconds[0]), float(uses.seconds[0]), uses.end_seconds, series=pod)
+        for pod, uses in series.items()
     ]
     return Trace(nodes_of_jobs(jobs), jobs, series, {"values of memory alone": len(memory)} if memory else {})

@@ -64,7 +64,7 @@ def read_own(folder: IFolder) -> Trace:
     jobs = []
     rows = folder.table(JOBS, JOB_COLUMNS)
     ids = Ids(rows)
-    last = max(last, *(each.end_seconds for each in series.values()), 0.0)
+    last = max(last, *(uses.end_seconds for uses in series.values()), 0.0)
     never = 0
     for row in rows:
         start, end = row["start"], np.inf if row["end"] is None else row["end"]

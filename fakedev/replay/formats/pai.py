@@ -113,9 +113,9 @@ def read_pai(folder: IFolder) -> Trace:
     nodes = nodes_of_table(machines, "machine", "gpu_type", "cap_gpu", left_out, "machines")
     tasks = _tasks(folder)
     instances = _instances(folder, tasks, left_out)
-    last = max((each.start if math.isinf(each.end) else each.end for each in instances), default=0.0)
-    submitted = _submitted(folder, {each.job for each in instances})
-    jobs = {each.name: _job(each, submitted.get(each.job), last) for each in instances}
+    last = max((instance.start if math.isinf(instance.end) else instance.end for instance in instances), default=0.0)
+    submitted = _submitted(folder, {instance.job for instance in instances})
+    jobs = {instance.name: _job(instance, submitted.get(instance.job), last) for instance in instances}
     series = _sensed(folder, jobs, left_out)
     return Trace(nodes, list(jobs.values()), series, {what: count for what, count in left_out.items() if count})
 

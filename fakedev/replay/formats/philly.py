@@ -39,9 +39,9 @@ def read_philly(folder: IFolder) -> Trace:
     """
     left_out: Counter[str] = Counter()
     attempts = list(attempts_of(folder.records(JOBS), left_out))
-    first = min((each.submit for each in attempts), default=0.0)
-    last = max((each.start if each.end is None else each.end for each in attempts), default=0.0)
-    jobs = [moved(job, -first) for each in attempts for job in _jobs(each, last)]
+    first = min((attempt.submit for attempt in attempts), default=0.0)
+    last = max((attempt.start if attempt.end is None else attempt.end for attempt in attempts), default=0.0)
+    jobs = [moved(job, -first) for attempt in attempts for job in _jobs(attempt, last)]
     series = _series(folder, first, left_out) if folder.has(USAGE) else {}
     jobs = [replace(job, series=gpu) if (gpu := f"{job.node}/{job.indices[0]}") in series else job for job in jobs]
     if folder.has(MACHINES):
@@ -137,11 +137,11 @@ def _of_job(record: Mapping[str, Any], left_out: Counter[str]) -> Iterator[Attem
     attempts = _of(record, "attempts", list)
     if not attempts:
         left_out["jobs that never ran"] += 1
-    for number, each in enumerate(attempts):
-        if not isinstance(each, Mapping):
+    for number, attempt in enumerate(attempts):
+        if not isinstance(attempt, Mapping):
             raise ValueError("attempts: has what is no object")
-        start, end = _moment(each, "start_time"), _moment(each, "end_time")
-        devices = _devices(each)
+        start, end = _moment(attempt, "start_time"), _moment(attempt, "end_time")
+        devices = _devices(attempt)
         if start is None or (end is None and number < len(attempts) - 1):
             left_out["attempts without a time"] += 1
         elif not devices:
@@ -155,12 +155,15 @@ def _of_job(record: Mapping[str, Any], left_out: Counter[str]) -> Iterator[Attem
 def _devices(attempt: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """The places of its GPUs, by machine."""
     found: dict[str, tuple[int, ...]] = {}
-    for each in _of(attempt, "detail", list):
-        if not isinstance(each, Mapping):
+    for detail in _of(attempt, "detail", list):
+        if not isinstance(detail, Mapping):
             raise ValueError("detail: has what is no object")
-        gpus = _of(each, "gpus", list)
-        if gpus:
-            found[word(_of(each, "ip", str))] = tuple(sorted({_gpu(gpu) for gpu in gpus}))
+        gpus = _of(detail, "gpus", list)
+        machine = word(_of(detail, "ip", str)) if gpus else ""
+        if machine:
+            found[machine] = tuple(sorted({_gpu(gpu) for gpu in gpus}))
+        elif gpus:
+            raise ValueError("detail: ip, the machine of its gpus, is empty")
     return found
 
 

@@ -218,7 +218,7 @@ def seconds_of(text: str) -> float:
     parts = re.findall(r"(?<!\d)(\d++)(ms|[smhdwy])", text)
     total = sum((float(number) * _UNIT_SECONDS[unit] for number, unit in parts), 0.0)
     if total > _LONGEST_SECONDS:
-        raise ValueError(f"{text[:40]} is too long: Prometheus knows durations of at most 292 years")
+        raise ValueError(f"{text[:40]} is too long: Prometheus accepts durations of at most 292 years")
     return total
 
 
@@ -226,8 +226,8 @@ def metrics_of(expression: str) -> frozenset[str]:
     """The names of the metrics that an expression selects."""
     named = frozenset(name for found in _MATCHERS.findall(expression) for name in _NAMED.findall(found))
     plain = _COMMENT.sub("", _TEXT.sub("", expression))
-    for each in (_MATCHERS, _WINDOW, _OFFSET, LABEL_LISTS):
-        plain = each.sub(" ", plain)
+    for pattern in (_MATCHERS, _WINDOW, _OFFSET, LABEL_LISTS):
+        plain = pattern.sub(" ", plain)
     return named | {word for word in _WORD.findall(plain) if word.lower() not in _NO_METRICS}
 
 
@@ -269,7 +269,7 @@ def window_of(expression: str) -> float:
     :raises ValueError: for a duration that Prometheus cannot hold.
     """
     plain = _TEXT.sub('""', expression)
-    return max((seconds_of(each) for each in (*_WINDOW.findall(plain), *_OFFSET.findall(plain))), default=0.0)
+    return max((seconds_of(text) for text in (*_WINDOW.findall(plain), *_OFFSET.findall(plain))), default=0.0)
 
 
 class Needs:
@@ -301,7 +301,7 @@ class Needs:
                 waiting += users.get(name, ())
 
     def missing_of(self, expression: str) -> tuple[str, ...]:
-        """The metrics and labels for whose lack an expression can have no result, sorted; empty if it can have one."""
+        """Metrics and labels that must exist for a result but do not, sorted; empty if a result is possible."""
         sides = self._read(expression)
         if self._can_be(sides):
             return ()
@@ -314,7 +314,7 @@ class Needs:
                 new = side.recorded - self._there - followed
                 followed |= new
                 waiting += [self._sides[name] for name in new]
-        # Recorded series that only use each other lack nothing else.
+        # Recorded series that only use each other have no other missing input.
         return tuple(sorted(missing or followed))
 
     def _read(self, expression: str) -> list[_Side]:
@@ -398,11 +398,11 @@ def closing_of(plain: str) -> dict[int, int]:
     """The places of opening parentheses in a masked expression, each with the place of that which closes it."""
     found: dict[int, int] = {}
     waiting: list[int] = []
-    for each in _PARENTHESIS.finditer(plain):
-        if each[0] == "(":
-            waiting.append(each.start())
+    for match in _PARENTHESIS.finditer(plain):
+        if match[0] == "(":
+            waiting.append(match.start())
         elif waiting:
-            found[waiting.pop()] = each.start()
+            found[waiting.pop()] = match.start()
     return found
 
 
@@ -418,7 +418,7 @@ class AlertRule:
     :ivar number: its place among the alert rules of its file, from 0.
     :ivar for_seconds, keeps_seconds: its ``for`` and ``keep_firing_for``.
     :ivar window_seconds: how far its expression looks back at most; of recorded series that it uses, too.
-    :ivar metrics: the metrics that it needs, those of recorded series in their place.
+    :ivar metrics: the metrics that it needs; recorded series are replaced by their own metrics.
     :ivar labels: the labels that its matchers require.
     :ivar own_labels: the labels that it gives to its alerts.
     :ivar expects: the words of its annotation ``fakedev_expects``; None without one.
@@ -462,7 +462,7 @@ class RuleGroup:
     """A group of rules, which are evaluated one after the other.
 
     :ivar interval_seconds: 0: the interval that is usual.
-    :ivar offset_seconds: its rules see the values of so long ago.
+    :ivar offset_seconds: its rules see values of this age.
     :ivar limit: more series than this are an error; 0: no limit.
     """
 
@@ -484,8 +484,8 @@ def evaluation_order(groups: Sequence[RuleGroup]) -> tuple[list[int], list[int]]
 
     :returns: and the places of groups that had to begin although that was not possible: they use each other.
     """
-    recorded = [{rule.name for rule in each.rules if isinstance(rule, RecordingRule)} for each in groups]
-    uses = [used_metrics(each) for each in groups]
+    recorded = [{rule.name for rule in group.rules if isinstance(rule, RecordingRule)} for group in groups]
+    uses = [used_metrics(group) for group in groups]
     ordered: list[int] = []
     in_circles: list[int] = []
     waiting = list(range(len(groups)))

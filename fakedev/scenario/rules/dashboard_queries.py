@@ -1,7 +1,7 @@
 """The PromQL of dashboards and autoscalers, and how it can be evaluated: variables and templates are filled in.
 
-Read are Grafana's JSON, KEDA's ScaledObject, HorizontalPodAutoscaler, and the rules of prometheus-adapter, by which an
-autoscaler's metric is a query.
+Read are Grafana's JSON, dashboards of Google Cloud's monitoring, KEDA's ScaledObject, HorizontalPodAutoscaler, and the
+rules of prometheus-adapter, by which an autoscaler's metric is a query.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from fakedev.scenario.rules.alert_rules import metrics_of
-from fakedev.scenario.rules.rule_files import plain_tree
+from fakedev.scenario.rules.rule_files import plain_tree, read_plain
 from fakedev.schema.places import Report
-from fakedev.schema.reader import is_json, read_document
+from fakedev.schema.reader import is_json
 
 #: Keys under which dashboards and ScaledObjects have PromQL.
-_KEYS: Final = ("expr", "query", "definition")
-#: Variables of Grafana that are no queries, and data sources that do not speak PromQL.
-_NO_QUERIES: Final = frozenset(("datasource", "custom", "interval", "constant", "textbox", "adhoc", "loki", "tempo"))
+_KEYS: Final = ("expr", "query", "definition", "prometheusQuery")
+#: Variables of Grafana that are no queries, and data sources that do not speak PromQL. The type of a source that is
+#: "datasource" is no such source: the panel names another one for each query.
+_NO_QUERIES: Final = frozenset(("datasource", "custom", "interval", "constant", "textbox", "adhoc"))
+_OTHER_SOURCES: Final = frozenset(("loki", "tempo", "elasticsearch", "influxdb"))
 #: What shows that a text in a document is a dashboard, or has rules of an adapter.
 _EMBEDDED: Final = ('"panels":', "seriesQuery:")
 _DOCUMENT: Final = re.compile(r"^---(?=\s|$)[^\n]*+$", re.MULTILINE)
@@ -77,7 +79,7 @@ def _any_value(found: re.Match[str]) -> str:
 
 def _window(found: re.Match[str]) -> str:
     """A window with variables; in a subquery there may be some in its step, too."""
-    window, step = (_WINDOW_TEXT if _VARIABLE.search(each) else each for each in (found[1], found[3]))
+    window, step = (_WINDOW_TEXT if _VARIABLE.search(window) else window for window in (found[1], found[3]))
     return f"[{window}{found[2]}{step}]"
 
 
@@ -88,16 +90,16 @@ def trees_in(text: str, file: str, report: Report) -> list[Any]:
     ends = zip([0, *begins], [*begins, len(text)], strict=True)
     parts = [(begin, end) for begin, end in ends if text[begin:end].strip(" \r\n-")]
     # Lines before a document stay empty, so that its problems have their lines.
-    nodes = (read_document("\n" * text.count("\n", 0, begin) + text[begin:end], file, report) for begin, end in parts)
+    nodes = (read_plain("\n" * text.count("\n", 0, begin) + text[begin:end], file, report) for begin, end in parts)
     trees = [plain_tree(node) for node in nodes if node is not None]
-    return [each for tree in trees for each in (tree, *_embedded(tree, file, report))]
+    return [branch for tree in trees for branch in (tree, *_embedded(tree, file, report))]
 
 
 def _embedded(tree: object, file: str, report: Report) -> Iterator[Any]:
     """The dashboards and rules of an adapter that are texts in a document: in ConfigMaps and GrafanaDashboards."""
     if isinstance(tree, Mapping):
         for key, value in tree.items():
-            if isinstance(value, str) and any(each in value for each in _EMBEDDED):
+            if isinstance(value, str) and any(mark in value for mark in _EMBEDDED):
                 yield from trees_in(value, f"{file}: {key}", report)
             else:
                 yield from _embedded(value, file, report)
@@ -129,11 +131,11 @@ def _in_tree(tree: object, path: str) -> Iterator[tuple[str, str]]:
     entries: Iterable[tuple[str, object]] = ()
     if isinstance(tree, Mapping):
         source = tree.get("datasource")
-        kinds = {tree.get("type"), source.get("type") if isinstance(source, Mapping) else ""}
+        is_other = isinstance(source, Mapping) and source.get("type") in _OTHER_SOURCES
         metadata = tree.get("metadata")
         title = tree.get("title") or tree.get("name") or (metadata.get("name") if isinstance(metadata, Mapping) else "")
         path = f"{path}/{title}" if title and isinstance(title, str) else path
-        entries = () if kinds & _NO_QUERIES else tree.items()
+        entries = () if is_other or tree.get("type") in _NO_QUERIES else tree.items()
     elif isinstance(tree, Sequence) and not isinstance(tree, str):
         entries = (("", value) for value in tree)
     for key, value in entries:
@@ -149,10 +151,10 @@ def _variables(tree: object) -> dict[str, str]:
     listed = tree.get("templating", {}) if isinstance(tree, Mapping) else {}
     variables = listed.get("list", ()) if isinstance(listed, Mapping) else ()
     return {
-        each["name"]: value
-        for each in variables
-        if isinstance(each, Mapping) and "name" in each
-        and isinstance(value := (each.get("current") or {}).get("value"), str) and not value.startswith("$")
+        variable["name"]: value
+        for variable in variables
+        if isinstance(variable, Mapping) and "name" in variable
+        and isinstance(value := (variable.get("current") or {}).get("value"), str) and not value.startswith("$")
     }  # fmt: skip
 
 
@@ -222,7 +224,7 @@ def _adapter_rule(tree: Mapping[str, Any]) -> _AdapterRule:
     inner = selector.partition("{")[2].rpartition("}")[0].strip(" ,")
     name, resources = tree.get("name") or {}, tree.get("resources") or {}
     overrides = resources.get("overrides") or {}
-    labels = {each.get("resource"): label for label, each in overrides.items() if isinstance(each, Mapping)}
+    labels = {override.get("resource"): label for label, override in overrides.items() if isinstance(override, Mapping)}
     template = str(resources.get("template", "<<.Resource>>"))
     label = labels.get("pod") or next(iter(labels.values()), "") or _TEMPLATE.sub("pod", template)
     query = tree.get("metricsQuery") or "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)"

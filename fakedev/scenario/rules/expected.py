@@ -27,7 +27,7 @@ class Word:
         """Whether a fault is meant."""
         if self.is_entry:
             return cause.name == self.name
-        parameters = {each.name: each.default for each in KINDS[cause.kind].parameters}
+        parameters = {parameter.name: parameter.default for parameter in KINDS[cause.kind].parameters}
         return cause.kind == self.name and all(
             cause.values.get(name, parameters.get(name)) == value for name, value in self.values.items()
         )
@@ -51,11 +51,11 @@ def read_word(text: str, entries: Collection[str]) -> Word:
         known = (*KINDS, *EFFECTS, *entries)
         what = "is neither a kind of fault, nor an effect, nor the name of an entry of the timeline"
         raise ValueError(f"{name[:100]!r} {what}{did_you_mean(name, known)}")
-    parameters = {each.name: each for each in KINDS[name].parameters} if name in KINDS else {}
+    parameters = {parameter.name: parameter for parameter in KINDS[name].parameters} if name in KINDS else {}
     names = [*parameters, *(["code"] if name in CODED and name not in KINDS else [])]
     values: dict[str, float] = {}
-    for each in given:
-        key, equals, value = each.partition("=")
+    for item in given:
+        key, equals, value = item.partition("=")
         if not equals or key not in names:
             hint = did_you_mean(key, names) if names else ": it takes no values"
             raise ValueError(f"{text[:100]!r}: {name} takes no {key[:100]!r}{hint}")
@@ -137,7 +137,7 @@ def effects_of_causes(truth: Truth) -> dict[int, list[Effect]]:
     for effect in truth.effects:
         for fault_id in effect.causes:
             times = by_id.get(fault_id, [])
-            before = [each for each in times if each[0] <= effect.begin_seconds]
+            before = [time for time in times if time[0] <= effect.begin_seconds]
             if times:
                 brought.setdefault(max(before)[1] if before else min(times)[1], []).append(effect)
     return brought

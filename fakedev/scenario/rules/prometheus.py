@@ -52,12 +52,12 @@ class PrometheusError(Exception):
 class QueryError(Exception):
     """An expression that Prometheus cannot evaluate; ``str`` of it is what it says.
 
-    :ivar is_of_text: the expression is wrong; else its evaluation fails, perhaps only at some times.
+    :ivar is_wrong_expression: the expression is wrong; else its evaluation fails, perhaps only at some times.
     """
 
-    def __init__(self, text: str, *, is_of_text: bool) -> None:
+    def __init__(self, text: str, *, is_wrong_expression: bool) -> None:
         super().__init__(text)
-        self.is_of_text = is_of_text
+        self.is_wrong_expression = is_wrong_expression
 
 
 class Result(NamedTuple):
@@ -95,7 +95,7 @@ class _Process(ProcessProtocol):
 
     def outReceived(self, data: bytes) -> None:
         self.said += data
-        line = next((each for each in self.said.splitlines(keepends=True) if _LISTENS in each), b"")
+        line = next((said_line for said_line in self.said.splitlines(keepends=True) if _LISTENS in said_line), b"")
         if line.endswith(b"\n") and not self.address.called:
             self.address.callback(line.rpartition(b"address=")[2].split()[0].decode())
         self.said = self.said[-_KEPT_BYTES:]
@@ -204,11 +204,11 @@ class Prometheus:
         except orjson.JSONDecodeError:
             raise PrometheusError(f"Prometheus answers a query with {status}: {_shown(body)}") from None
         if answer.get("status") != "success":
-            is_of_text = answer.get("errorType") == "bad_data"
-            raise QueryError(printable(str(answer.get("error", "")))[:_SHOWN], is_of_text=is_of_text)
+            is_wrong_expression = answer.get("errorType") == "bad_data"
+            raise QueryError(printable(str(answer.get("error", "")))[:_SHOWN], is_wrong_expression=is_wrong_expression)
         return [
-            Result(each["metric"], [(round(1000 * seconds), value) for seconds, value in each["values"]])
-            for each in answer["data"]["result"]
+            Result(row["metric"], [(round(1000 * seconds), value) for seconds, value in row["values"]])
+            for row in answer["data"]["result"]
         ]
 
     async def write(self, message: bytes) -> None:

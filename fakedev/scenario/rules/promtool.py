@@ -24,7 +24,7 @@ from fakedev.scenario.scores.upgrade_report import Measured
 
 #: How many processes of promtool make blocks at once.
 MOST_AT_ONCE: Final = 2
-#: After so long promtool is stopped.
+#: Time limit of promtool.
 _MAX_SECONDS: Final = 600
 #: How many characters of what promtool says an error shows.
 SHOWN: Final = 2000
@@ -33,9 +33,9 @@ SHOWN: Final = 2000
 class PromtoolError(ValueError):
     """promtool is missing, or refuses what it is given."""
 
-    def __init__(self, text: str, *, is_of_rules: bool = False) -> None:
+    def __init__(self, text: str, *, is_rule_error: bool = False) -> None:
         super().__init__(text)
-        self.is_of_rules = is_of_rules
+        self.is_rule_error = is_rule_error
 
 
 def promtool() -> str:
@@ -113,11 +113,11 @@ class BlockMaker:
 
     def stop(self) -> None:
         """Stop what is in work; what is made stays."""
-        for each in self._running:
+        for process in self._running:
             with suppress(OSError):
-                each.process.kill()
-            each.process.wait()
-            each.said.close()
+                process.process.kill()
+            process.process.wait()
+            process.said.close()
         self._running.clear()
 
     def _wait(self) -> None:
@@ -140,12 +140,12 @@ _TRIALS_AT_ONCE: Final = 20
 #: What promtool says of a sample with the two labels of ours.
 _GOT: Final = re.compile(r'\{fakedev_rule="(\d++)", fakedev_trial="(\d++)"\} (\S++)')
 #: In the text of an expression that it cannot evaluate.
-_OF_EXPRESSION: Final = re.compile(r'fakedev_rule\\", \\"(\d++)\\"')
+_EXPRESSION_NUMBER: Final = re.compile(r'fakedev_rule\\", \\"(\d++)\\"')
 _RULES: Final = "rules.json"
 #: A line of the file that we have written.
-_OF_OUR_FILE: Final = re.compile(r"\n  line \d++: ")
+_LINE_OF_INPUT: Final = re.compile(r"\n  line \d++: ")
 #: How promtool names a rule.
-_OF_RULE: Final = re.compile(r'(?:\d++:\d++: )?+group "([^"\n]*+)", rule (\d++), "[^"\n]*+": ')
+_RULE_PLACE: Final = re.compile(r'(?:\d++:\d++: )?+group "([^"\n]*+)", rule (\d++), "[^"\n]*+": ')
 
 
 def check_rules(rules: RuleFile) -> None:
@@ -157,17 +157,17 @@ def check_rules(rules: RuleFile) -> None:
         Path(folder, _RULES).write_text(json.dumps({"groups": rules.numbered_trees}), encoding="utf-8")
         code, said = run_promtool(folder, "check", "rules", _RULES)
     if code:
-        words = _OF_OUR_FILE.sub(" ", said.rpartition("FAILED:")[2]).strip().replace(f"{_RULES}: ", "")
+        words = _LINE_OF_INPUT.sub(" ", said.rpartition("FAILED:")[2]).strip().replace(f"{_RULES}: ", "")
         text = "\n".join(_placed(line, rules) for line in words.splitlines())
-        raise PromtoolError(text[:SHOWN], is_of_rules=True)
+        raise PromtoolError(text[:SHOWN], is_rule_error=True)
 
 
 def _placed(line: str, rules: RuleFile) -> str:
     """What promtool says of a rule, after the rule's place in its file."""
-    found = _OF_RULE.match(line)
+    found = _RULE_PLACE.match(line)
     if found is None:
         return f"{rules.file}: {line}"
-    group = next(each for each in rules.groups if each.name == found[1])
+    group = next(group for group in rules.groups if group.name == found[1])
     return f"{group.rules[int(found[2]) - 1].place}: {line[found.end() :]}"
 
 
@@ -206,7 +206,7 @@ def measured(
         code, said = run_promtool(folder, "test", "rules", "tests.json")
     values = {(int(number), int(part)): float(value) for number, part, value in _GOT.findall(said)}
     failed = (line.partition(", err: ") for line in said.splitlines())
-    errors = {int(found[1]): why for text, _, why in failed if why and (found := _OF_EXPRESSION.search(text))}
+    errors = {int(found[1]): why for text, _, why in failed if why and (found := _EXPRESSION_NUMBER.search(text))}
     if code and not values and not errors:
         raise PromtoolError(f"promtool cannot evaluate the queries: {said[:SHOWN].strip()}")
     return [
@@ -233,10 +233,10 @@ def fired(rules: RuleFile, scraped: Sequence[Scraped], last_seconds: float) -> d
                 "tests": [
                     {
                         "interval": f"{SCRAPE_SECONDS}s",
-                        "input_series": _input_series([each], scrapes),
+                        "input_series": _input_series([trial], scrapes),
                         "promql_expr_test": [_test(rule.number, place, scrapes) for rule in rules.alerts],
                     }
-                    for place, each in enumerate(scraped[first : first + _TRIALS_AT_ONCE], first)
+                    for place, trial in enumerate(scraped[first : first + _TRIALS_AT_ONCE], first)
                 ],
             }
             Path(folder, "tests.json").write_text(json.dumps(tests), encoding="utf-8")
@@ -267,6 +267,6 @@ def _input_series(scraped: Sequence[Scraped], scrapes: int) -> list[dict[str, st
     """The series of trials in promtool's notation."""
     return [
         {"series": series, "values": " ".join(series_values(samples, scrapes))}
-        for each in scraped
-        for series, samples in each.series.items()
+        for trial in scraped
+        for series, samples in trial.series.items()
     ]

@@ -50,7 +50,7 @@ class InputSeries:
 
 
 def series_values(samples: Sequence[tuple[int, str]], scrapes: int) -> Iterator[str]:
-    """Samples in promtool's notation: what a scrape lacks is stale once, then missing.
+    """Samples in promtool's notation: a series missing from a scrape is stale once, then missing.
 
     :param samples: the number of the scrape, and the text of the value.
     :param scrapes: the number of the last scrape.
@@ -126,8 +126,8 @@ def _tests(
     """Tests of one alert: at each evaluation at which it changes, and at the one before."""
     spans = list(_spans(firings, pendings))
     ends = {ms for _, _, begin, end in spans for ms in (begin, end) if ms is not None}
-    instants = {0, last_ms // interval_ms * interval_ms, *(ends), *(each - interval_ms for each in ends)}
-    for ms in sorted(each for each in instants if 0 <= each <= last_ms):
+    instants = {0, last_ms // interval_ms * interval_ms, *(ends), *(end - interval_ms for end in ends)}
+    for ms in sorted(instant for instant in instants if 0 <= instant <= last_ms):
         shown = [
             {"labels": _text({**dict(labels), "alertname": alert, "alertstate": state}), "value": 1}
             for labels, state, begin, end in spans
@@ -141,10 +141,10 @@ def _spans(
     firings: Iterable[Firing], pendings: Iterable[Pending]
 ) -> Iterator[tuple[LabelSet, str, int, int | None]]:
     """The states of alerts: labels, state, and from when to when in milliseconds."""
-    for state, every in (("firing", firings), ("pending", pendings)):
-        for each in every:
-            end = None if each.end_seconds is None else round(1000 * each.end_seconds)
-            yield each.labels, state, round(1000 * each.begin_seconds), end
+    for state, alerts in (("firing", firings), ("pending", pendings)):
+        for alert in alerts:
+            end = None if alert.end_seconds is None else round(1000 * alert.end_seconds)
+            yield alert.labels, state, round(1000 * alert.begin_seconds), end
 
 
 def _text(labels: Mapping[str, str]) -> str:

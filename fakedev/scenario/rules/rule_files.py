@@ -30,6 +30,8 @@ RULE_LABEL: Final = "fakedev_rule"
 EXPECTS: Final = "fakedev_expects"
 #: One that promtool can hold, as a group's limit.
 _WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+#: An action of Helm as the value of a key, or on a line of its own; block texts may have such lines, too.
+_HELM: Final = re.compile(r"^[ \t\-]*+(?:[\w./-]++:[ \t]++)?\{\{", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,18 @@ class RuleFile:
         ]
 
 
+def read_plain(text: str, file: str, report: Report) -> Node | None:
+    """A document of somebody else's; one that cannot be read because it is a template of Helm is called that."""
+    own = Report()
+    node = read_document(text, file, own)
+    if own.sorted_problems() and (found := _HELM.search(text)):
+        place = Place(file, text.count("\n", 0, found.start()) + 1)
+        report.problem(place, "is a template of Helm: give the file that `helm template` makes of it")
+        return None
+    report.extend(own)
+    return node
+
+
 def read_rules(text: str, file: str, *, needs_alerts: bool = True) -> RuleFile:
     """The rules of a file.
 
@@ -81,7 +95,7 @@ def read_rules(text: str, file: str, *, needs_alerts: bool = True) -> RuleFile:
     :raises ConfigurationError: for what is no rule file, with each place.
     """
     report = Report()
-    tree = read_document(text, file, report)
+    tree = read_plain(text, file, report)
     report.raise_if_any()
     assert tree is not None
     found = list(_groups(tree, file, report))
@@ -139,12 +153,12 @@ def _rule(
 
 def words_of(text: str) -> tuple[str, ...]:
     """The words that say what a rule is to find: ``fan, inlet``; none of ``none``."""
-    words = tuple(word for each in text.split(",") if (word := " ".join(each.split())))
+    words = tuple(word for part in text.split(",") if (word := " ".join(part.split())))
     return () if words == (NOTHING,) else words
 
 
 def _with_recorded(expression: str, recorded: Mapping[str, str]) -> Iterator[str]:
-    """The expression, and those of the recorded series that it uses, each once."""
+    """The expression, and the expressions of the recorded series that it uses, each once."""
     found, waiting = set(), [expression]
     while waiting:
         each = waiting.pop()
@@ -170,7 +184,7 @@ def _groups(tree: Node, file: str, report: Report) -> Iterator[tuple[dict[str, A
             report.problem(group.place, "a group needs a name and a list of rules")
             continue
         found = plain_tree(group)
-        places = [each.place for each in rules.items]
+        places = [item.place for item in rules.items]
         for problem in _problems_of_group(found):
             report.problem(group.place, problem)
         for rule, place in zip(found["rules"], places, strict=True):
@@ -229,5 +243,5 @@ def plain_tree(node: Node) -> Any:
             if not getattr(value, "is_null", False)
         }  # fmt: skip
     if isinstance(node, Listing):
-        return [plain_tree(each) for each in node.items]
+        return [plain_tree(item) for item in node.items]
     return node.text

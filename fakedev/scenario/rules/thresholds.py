@@ -12,7 +12,7 @@ from fakedev.fleet.spec.fleet_spec import MetricName
 
 _SCRAPE_DURATION: Final = "scrape_duration_seconds"
 #: A parameter that sets a quantity: values beyond the thresholds of rules are tried, too. Of times, that of a scrape.
-_SET_BY: Final[Mapping[tuple[str, str], Collection[str]]] = {
+_SETTERS: Final[Mapping[tuple[str, str], Collection[str]]] = {
     ("overheat", "celsius"): ("temperature_celsius", "memory_temperature_celsius"),
     ("power-cap", "watts"): ("power_limit_watts", "power_watts"),
     ("clock-lock", "megahertz"): ("core_frequency_mhz",),
@@ -46,8 +46,8 @@ def beyond_thresholds(
     :param names: the metrics of the pages, with their quantities.
     :returns: kind, parameter and value of each.
     """
-    for (kind, parameter), quantities in _SET_BY.items():
-        declared = next(each for each in KINDS[kind].parameters if each.name == parameter)
+    for (kind, parameter), quantities in _SETTERS.items():
+        declared = next(parameter_spec for parameter_spec in KINDS[kind].parameters if parameter_spec.name == parameter)
         values: dict[float, None] = {}
         for metrics, operator, number in thresholds:
             if not math.isfinite(number):

@@ -47,11 +47,14 @@ _VALUES: Final[Mapping[str, Sequence[Mapping[str, float]]]] = {
     "sentinel": [{}, {"value": 0}],
 }
 #: The most boards of a node: selectors of rules may name boards up to the last one.
-_MOST_BOARDS: Final = 16
+MOST_BOARDS: Final = 16
 #: Errors that happen once are tried again and again, too: for rules that want more of them for some time.
 _AGAIN_SECONDS: Final = 60
-#: What comes and goes, with the seconds that it lasts: some counters count only returns.
-_FLAPPING: Final = {"link-down": 20}
+#: What comes back, with the seconds that it lasts: some counters count only returns.
+_RETURNING: Final = {"link-down": 20}
+#: It also comes and goes again and again: some rules want errors for minutes.
+_FLAPPING: Final[Mapping[str, float]] = {"probability": 0.5}
+_FLAPPING_SECONDS: Final = 15
 TICK_SECONDS: Final = 5
 SCRAPE_SECONDS: Final = 15
 #: A scrape that takes longer fails, as in Prometheus unless it is configured otherwise.
@@ -60,13 +63,17 @@ _SCRAPE_TIMEOUT_SECONDS: Final = 10.0
 BEGIN_SECONDS: Final = 300
 _IDLE: Final = "an idle board"
 FULL: Final = "a full board"
+_BUSY: Final = "a busy board"
 #: Work of trials: what it is called, its profile, kind and memory.
 _WORK: Final = {
     _IDLE: ("0:0:0", "compute", "0%"),
-    "a busy board": ("88:8:60", "compute", "40%"),
+    _BUSY: ("88:8:60", "compute", "40%"),
     FULL: ("100:0:0", "tensor", "100%"),
+    "a board whose pod only holds memory": ("0:0:0", "compute", "90%"),
+    "a board with little work": ("8:1:60", "compute", "20%"),
 }
-_BUSY: Final = "a busy board"
+#: The usual work: where it makes a rule fire, no other work is named.
+USUAL: Final = (_IDLE, _BUSY, FULL)
 #: In the place of a board's index: all boards of the node have the fault.
 _ALL_BOARDS: Final = -1
 _POD: Final = {"pod": "train-0", "namespace": "ml", "container": "main"}
@@ -89,6 +96,11 @@ class Trial:
     duration_seconds: int = 0
     metric: str = ""
     board: int = 0
+
+    @property
+    def flaps(self) -> bool:
+        """Whether the fault comes and goes at random."""
+        return "probability" in self.values
 
     @property
     def fields(self) -> dict[str, object]:
@@ -141,7 +153,7 @@ def all_trials(
     """
     trials = [Trial(work) for work in _WORK]
     for kind in KINDS.values():
-        if kind.scope is Scope.CLUSTER or kind.is_of_racks:
+        if kind.scope is Scope.CLUSTER or kind.needs_racks:
             continue
         given = list(_VALUES.get(kind.name, [{}]))
         if kind.name == "xid":
@@ -149,17 +161,18 @@ def all_trials(
         if kind.name == "power-cap":
             given = [{"watts": cap_watts}] if cap_watts else []
         again = [0] if kind.lasts and kind.name != "xid" else [0, _AGAIN_SECONDS]
-        trials += [Trial(_BUSY, kind.name, values, every) for values in given for every in again]
-        if kind.name in _FLAPPING:
-            trials.append(Trial(_BUSY, kind.name, {}, _AGAIN_SECONDS, _FLAPPING[kind.name]))
+        trials += [Trial(_BUSY, kind.name, values, recurrence) for values in given for recurrence in again]
+        if kind.name in _RETURNING:
+            trials.append(Trial(_BUSY, kind.name, {}, _AGAIN_SECONDS, _RETURNING[kind.name]))
+            trials.append(Trial(_BUSY, kind.name, _FLAPPING, _FLAPPING_SECONDS))
         if kind.takes_metric:
             trials += [
                 Trial(work, kind.name, values, metric=metric)
                 for metric in sorted(metrics) for work in (_BUSY, FULL) for values in given
             ]  # fmt: skip
     tried = [replace(trial, board=board) for board in boards for trial in trials if trial.kind or board == boards[0]]
-    # An exporter that no longer collects: times of its last collection stand still, too.
-    return [*tried, Trial(kind="frozen", board=_ALL_BOARDS)]
+    # An exporter that no longer collects, where times of its last collection stand still, too; and one without boards.
+    return [*tried, Trial(kind="frozen", board=_ALL_BOARDS), Trial(kind="lost", board=_ALL_BOARDS)]
 
 
 def board_limits(device: str) -> str:
@@ -218,19 +231,19 @@ def scrape(
 ) -> list[Scraped]:
     """The series of all trials that boards of a type can have; faults begin at BEGIN_SECONDS.
 
-    :param identity: that of the fleet; the trials depend on what it shows.
+    :param identity: of the fleet; the trials depend on what it shows.
 
     :param codes: further error codes that are tried.
     :param metrics: those that are needed; None for all.
     :param labels: further labels of all series, as a scrape configuration adds them.
     :param progress: called with the share that is done, 0 to 1.
-    :param compared: metrics that have faults of their own, besides those of all series.
+    :param compared: metrics that have faults of their own, besides the faults of all series.
     :param selectors: of rules: each fault is tried on a board that they select, too.
     :param thresholds: of rules: parameters that set what a rule compares are tried beyond its threshold, too.
     :param shown: another identity in which the pages of the same fleet are shown; None: its own.
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
     """
-    count = _MOST_BOARDS if selectors else 2
+    count = MOST_BOARDS if selectors else 2
     probe = trial_configuration(identity, device, [Trial()], count)
     lowest, highest = probe.fleet.pools[0].device_type.power_limit_ends()
     boards = _boards(probe.identities["trials"], Fleet(probe.fleet), selectors)
@@ -240,7 +253,7 @@ def scrape(
     names = probe.identities["trials"].metric_names()
     # Of a page, which limits of devices cannot name.
     families = probe.identities["trials"].families
-    names |= {each.name: MetricName(LATE) for each in families if any(row.quantity == LATE for row in each.rows)}
+    names |= {family.name: MetricName(LATE) for family in families if any(row.quantity == LATE for row in family.rows)}
     trials += [Trial(_BUSY, kind, {name: value}) for kind, name, value in beyond_thresholds(thresholds, names)]
     configuration = trial_configuration(identity, device, trials, max(2, boards[-1] + 1))
     fleet = Fleet(configuration.fleet)
@@ -267,7 +280,7 @@ def _with_families(identity: Identity, metrics: Collection[str] | None) -> Ident
     """The identity with the families that have some metrics; a counter of OpenMetrics adds to its family's name."""
     if metrics is None:
         return identity
-    kept = [each for each in identity.families if any(f"{name}_".startswith(f"{each.name}_") for name in metrics)]
+    kept = [family for family in identity.families if any(f"{name}_".startswith(f"{family.name}_") for name in metrics)]
     return replace(identity, families=tuple(kept))
 
 
@@ -291,9 +304,9 @@ def trial_configuration(
         # Each node has its own workload: what ends on one node goes on elsewhere.
         named = enumerate(devices) if work != _IDLE else ()
         base += [
-            {"name": f"work-{len(base)}-{number}", "devices": each, "profile": profile, "kind": kind,
+            {"name": f"work-{len(base)}-{number}", "devices": named_rule, "profile": profile, "kind": kind,
              "repeat": 0, "metrics": {"memory": memory}, **_POD}
-            for number, each in named
+            for number, named_rule in named
         ]  # fmt: skip
     tree = {
         "fleet": {"epoch": "0", "tick": f"{TICK_SECONDS}s", "pools": [pool]},
@@ -319,8 +332,8 @@ def _scrape(
     fleet: Fleet, node: RosterNode, page: Page[RosterNode], samples: TargetSamples, scraped: Scraped, number: int
 ) -> None:
     """Add the samples of a page, and whether it could be scraped."""
-    trouble = fleet.page_faults.of(frozenset([node.name]))
-    is_up = trouble is None or not trouble.fails_scrape(_SCRAPE_TIMEOUT_SECONDS)
+    faults = fleet.page_faults.of(frozenset([node.name]))
+    is_up = faults is None or not faults.fails_scrape(_SCRAPE_TIMEOUT_SECONDS)
     found = samples.scrape(page.render(fleet.shown) if is_up else None)
     for series, value in zip(found.series, found.values, strict=True):
         # How many samples there are depends on what the rules need.

@@ -105,7 +105,7 @@ class HistoryBlocks(AbstractContextManager["HistoryBlocks"]):
     def __init__(self, data: Path) -> None:
         self._blocks = BlockMaker(data, removes=True)
         data.mkdir(parents=True, exist_ok=True)
-        # Beside the blocks: the folder for temporary files may be in memory.
+        # Next to the blocks: the folder for temporary files may be in memory.
         self._folder = tempfile.TemporaryDirectory(prefix="fakedev-", dir=data, ignore_cleanup_errors=True)
         self._files = HistoryFiles(Path(self._folder.name), self._blocks)
 

@@ -65,7 +65,7 @@ class OpenMetricsText:
             for place, own in scraped.times.items():
                 ends[place] = _line_end(own)
             joined = [b" "] * (4 * len(ends))
-            joined[0::4], joined[2::4], joined[3::4] = [each.text for each in scraped.series], scraped.values, ends
+            joined[0::4], joined[2::4], joined[3::4] = [series.text for series in scraped.series], scraped.values, ends
             pieces += joined
         return b"".join(pieces)
 

@@ -16,7 +16,7 @@ from fakedev.scenario.samples.series import Scraped, Series, Stored
 
 #: What marks a series as stale: a NaN of its own. Not a number of Python, which may not keep its bits.
 _STALE: Final = struct.pack("<Q", 0x7FF0000000000002)
-#: Encoded labels of so many series are remembered.
+#: Series whose encoded labels are cached.
 _REMEMBERED: Final = 200_000
 _LITERAL_OF_4_BYTES: Final = b"\xfc"
 
@@ -53,12 +53,12 @@ class WriteRequest:
 
     def add(self, points: Mapping[Series, Sequence[tuple[int, str | None]]]) -> None:
         """Add samples: milliseconds since 1970, and the value as a text; None marks the series as stale."""
-        for series, every in points.items():
+        for series, point in points.items():
             kept = self._samples.setdefault(series, [])
-            for ms, value in every:
+            for ms, value in point:
                 head, tail = _around(ms)
                 kept.append(head + (_STALE if value is None else struct.pack("<d", float(value))) + tail)
-            self.count += len(every)
+            self.count += len(point)
 
     def message(self) -> bytes:
         """The request in snappy's block format. It begins again without samples."""

@@ -52,7 +52,7 @@ class Instant(NamedTuple):
 class Scrapes:
     """Scrapes the nodes of a fleet as Prometheus would.
 
-    :ivar targets: those that there are and were; those of a reload are added.
+    :ivar targets: present and past ones; a reload adds its targets.
     """
 
     def __init__(self, fleet: Fleet, scraping: Scraping) -> None:
@@ -85,8 +85,8 @@ class Scrapes:
     def scrape(self, seconds: float, wall_seconds: float) -> Instant:
         """Scrape all nodes that service discovery names."""
         hidden = self._fleet.page_faults.hidden()
-        shown = [each for each in self._pages if each[1].name not in hidden]
-        return Instant(seconds, wall_seconds, [self._scrape(*each) for each in shown])
+        shown = [page for page in self._pages if page[1].name not in hidden]
+        return Instant(seconds, wall_seconds, [self._scrape(*target) for target in shown])
 
     def _place(self, node: str) -> int:
         if node not in self._places:
@@ -97,8 +97,9 @@ class Scrapes:
         return self._places[node]
 
     def _scrape(self, place: int, node: RosterNode, page: Page[RosterNode], hold_seconds: float) -> Scrape:
-        trouble, timeout_seconds = self._fleet.page_faults.of(frozenset([node.name])), self._scraping.timeout_seconds
-        late_seconds = 0.0 if trouble is None else min(trouble.late_seconds, timeout_seconds)
-        if trouble is not None and trouble.fails_scrape(timeout_seconds):
+        page_faults = self._fleet.page_faults.of(frozenset([node.name]))
+        timeout_seconds = self._scraping.timeout_seconds
+        late_seconds = 0.0 if page_faults is None else min(page_faults.late_seconds, timeout_seconds)
+        if page_faults is not None and page_faults.fails_scrape(timeout_seconds):
             return Scrape(place, None, late_seconds)
         return Scrape(place, page.render(self._held.every(hold_seconds)()), late_seconds)

@@ -38,7 +38,7 @@ from fakedev.runtime.tls_settings import ApiServer
 from fakedev.scenario.samples.remote_write import Message, Messages, snappy
 from fakedev.scenario.samples.series import Stored
 
-#: A server that takes no message for so long is given up.
+#: A server that accepts no message for this time is given up.
 GIVE_UP_SECONDS: Final = 600.0
 _ANSWER_SECONDS: Final = 60.0
 _FIRST_WAIT_SECONDS: Final = 0.2

@@ -1,7 +1,7 @@
 """Pages of a target as the samples that Prometheus would store: with its labels, ``up`` and the scrape's own series.
 
 Scrapes of a target differ in little but their numbers. So the text before the number of a row is parsed once; a scrape
-whose rows begin as those of the scrape before costs no more than splitting its lines.
+whose rows begin like the previous scrape's costs no more than splitting its lines.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from fakedev.exporters.samples import is_number, is_openmetrics, read_row
 from fakedev.scenario.samples.scrapes import Instant, Target
 
 _EXPORTED: Final = "exported_"
-#: What a server stores of each scrape, beside its rows.
+#: What a server stores of each scrape, besides its rows.
 _REPORTED: Final = (
     "up", "scrape_duration_seconds", "scrape_samples_scraped", "scrape_samples_post_metric_relabeling",
     "scrape_series_added",
 )  # fmt: skip
-#: How long a scrape takes beside what delays it.
+#: How long a scrape takes without delays.
 SCRAPE_DURATION_SECONDS: Final = 0.01
-#: Texts of rows that are remembered beside twice those of the last page: labels come and go with pods.
+#: Texts of rows that are remembered, besides twice the number on the last page: labels come and go with pods.
 _REMEMBERED: Final = 1000
 
 
@@ -55,7 +55,7 @@ class Scraped(NamedTuple):
     :ivar series: in the order of the page, then what the server adds. It must not be changed: scrapes with the same
         series share one object where they can.
     :ivar values: their numbers, as text.
-    :ivar gone: series of the scrape before that this one lacks. A server marks them as stale.
+    :ivar gone: series of the previous scrape that are missing in this one. A server marks them as stale.
     :ivar times: the times of rows that have their own, by place, in milliseconds since 1970. Others have the scrape's.
     """
 
@@ -92,7 +92,7 @@ class TargetSamples:
         self._heads: tuple[bytes, ...] = ()
         self._are_rows: list[bool] = []
         self._series: Sequence[Series] = ()
-        #: What becomes stale if the next scrape lacks it, and what the last page had (also before failed scrapes).
+        #: Series that become stale if the next scrape misses them, and the last page's (also before failed scrapes).
         self._tracked: dict[Series, None] = {}
         self._seen: dict[Series, None] = {}
         #: Newest times of rows that have their own.
@@ -182,7 +182,9 @@ class TargetSamples:
             series, stamp = by_head.get(head), b""
             if series is None:
                 if line.startswith(b"#"):
-                    self._declare(line)
+                    words = line.split()
+                    if len(words) == 4 and words[1] == b"TYPE":
+                        self.types.setdefault(words[2].decode(errors="replace"), words[3].decode(errors="replace"))
                     continue
                 if not line.strip():
                     continue
@@ -206,11 +208,6 @@ class TargetSamples:
                     times[series] = at
         return _Rows(values, times, count)
 
-    def _declare(self, line: bytes) -> None:
-        words = line.split()
-        if len(words) == 4 and words[1] == b"TYPE":
-            self.types.setdefault(words[2].decode(errors="replace"), words[3].decode(errors="replace"))
-
     def _parsed(self, line: bytes) -> tuple[Series, bytes, bytes] | None:
         """Series, value and time of a row that is not known yet; None if it is no row."""
         row = read_row(line)
@@ -224,7 +221,7 @@ class TargetSamples:
         return series, row.number.encode(), (row.time or "").encode()
 
     def _with_target(self, own: dict[str, str]) -> dict[str, str]:
-        """The labels of a row with those of its target."""
+        """The labels of a row and of its target."""
         taken = {name: own[name] for name in self._labels if own.get(name)}
         labels = own | self._labels
         for name in sorted(taken, key=len):
@@ -251,7 +248,7 @@ class Stored(NamedTuple):
 class FleetSamples:
     """The samples of all targets of a server.
 
-    :param targets: those of the instants; more may be added to it later.
+    :param targets: of the instants; more may be added to it later.
     """
 
     def __init__(self, targets: Sequence[Target]) -> None:

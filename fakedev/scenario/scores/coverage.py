@@ -33,17 +33,17 @@ class Coverage:
         """
         if self._seen.get(place) is not series:
             self._seen[place] = series
-            for each in series:
-                self._metrics.add(each.name)
-                self._labels.update(name for name, _ in each.labels)
+            for row in series:
+                self._metrics.add(row.name)
+                self._labels.update(name for name, _ in row.labels)
 
     def add(self, identities: Iterable[Identity], state: State) -> None:
         """Note what identities can show: also rows that only a fault brings."""
         there = {name for level in state.levels.values() for name in level.arrays if level.mask(name).any()}
         for identity in identities:
-            self._labels.update(each.name for each in identity.labels)
+            self._labels.update(label.name for label in identity.labels)
             for _, labels in identity.labels_of_levels:
-                self._labels.update(each.name for each in labels)
+                self._labels.update(label.name for label in labels)
             for family in identity.families:
                 rows = [row for row in family.rows if _can_be(row, there)]
                 self._labels.update(label.name for row in rows for label in row.labels)
@@ -75,6 +75,6 @@ class Coverage:
 
 
 def _can_be(row: RowSpec, there: set[str]) -> bool:
-    """Whether a row's quantities are there; those of levels that the fleet's state has not always are not known."""
+    """Whether a row's quantities are there; unknown for levels that the fleet's state only sometimes has."""
     return row.state_level in _AT_TIMES or there.issuperset(row.needed)
 

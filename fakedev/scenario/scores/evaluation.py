@@ -38,7 +38,7 @@ from fakedev.scenario.samples.series import FleetSamples, Scraped, Series
 from fakedev.scenario.scores.coverage import Coverage
 from fakedev.scenario.scores.score import DeviceLabels
 
-#: Recorded samples may be so much older than the newest sample; Prometheus takes an hour.
+#: Maximum age of recorded samples, relative to the newest sample; Prometheus accepts an hour.
 _STEP_SECONDS: Final = 1800.0
 #: Where nothing is recorded; more would make long answers.
 _LONG_STEP_SECONDS: Final = 7200.0
@@ -48,7 +48,7 @@ _AT_ONCE: Final = 4
 _ALERTS: Final = "ALERTS"
 _ALERTS_FOR_STATE: Final = "ALERTS_FOR_STATE"
 _TEMPLATE: Final = re.compile(r"\{\{([^{}]*+)\}\}")
-_OF_LABELS: Final = re.compile(r"\s*+\$labels\.(\w++)\s*+")
+_LABEL_TEMPLATE: Final = re.compile(r"\s*+\$labels\.(\w++)\s*+")
 
 #: Samples of a series in order: milliseconds since 1970, and the value as a text; None marks the series as stale.
 Points = Sequence[tuple[int, str | None]]
@@ -111,14 +111,14 @@ class Evaluation:
         self._epoch_ms = epoch_ms
         self._at_once = DeferredSemaphore(_AT_ONCE)
         made = [_group_state(file, group, interval_seconds) for file, group in groups]
-        used = frozenset().union(*(used_metrics(each.group) for each in made))
+        used = frozenset().union(*(used_metrics(group_state.group) for group_state in made))
         self._stores_alerts = bool({_ALERTS, _ALERTS_FOR_STATE, ANY_METRIC} & used)
         is_recording = self._stores_alerts or any(
-            isinstance(state.rule, RecordingRule) for each in made for state in each.rules
+            isinstance(state.rule, RecordingRule) for group_state in made for state in group_state.rules
         )
-        #: So much simulated time may be stored before it is evaluated.
+        #: Maximum simulated time that is stored before it is evaluated.
         self.step_seconds = _STEP_SECONDS if is_recording else _LONG_STEP_SECONDS
-        places, in_circles = evaluation_order([each.group for each in made])
+        places, in_circles = evaluation_order([group_state.group for group_state in made])
         #: In the order of evaluation.
         self.groups = [made[place] for place in places]
         for place in in_circles:
@@ -176,7 +176,7 @@ class Evaluation:
             return await self._asked(group, state, numbers), frozenset()
         except QueryError as error:
             state.problem = state.problem or str(error)
-            if error.is_of_text:
+            if error.is_wrong_expression:
                 state.is_hopeless = True
                 return [], frozenset(numbers)
         results: list[Result] = []
@@ -194,7 +194,7 @@ class Evaluation:
         found = await self._query(state.rule.expression, begin, end, group.interval_ms)
         if not offset_ms:
             return found
-        return [Result(each.labels, [(ms + offset_ms, value) for ms, value in each.points]) for each in found]
+        return [Result(row.labels, [(ms + offset_ms, value) for ms, value in row.points]) for row in found]
 
     async def _alert(
         self, group: GroupState, state: RuleState, numbers: range, results: Sequence[Result], failed: frozenset[int]
@@ -271,12 +271,12 @@ class Evaluation:
         return found
 
     def _filled(self, state: RuleState, text: str, labels: Mapping[str, str]) -> str:
-        """A label's text with its templates filled in, as far as they are those of labels."""
+        """A label's text with its templates of labels filled in."""
         if "{{" not in text or not isinstance(state.rule, AlertRule):
             return text
 
         def value(found: re.Match[str]) -> str:
-            name = _OF_LABELS.fullmatch(found[1])
+            name = _LABEL_TEMPLATE.fullmatch(found[1])
             if name is None:
                 note = f"the template {found[0]!r} of a label is not filled in"
                 if note not in state.notes:
@@ -332,7 +332,7 @@ def _first_error(failure: object) -> object:
     return getattr(getattr(failure, "value", None), "subFailure", failure)
 
 
-#: So many samples are written at once.
+#: Samples per write.
 _BATCH: Final = 20_000
 #: How long the reactor may wait for a turn.
 _TURN_SECONDS: Final = 0.01

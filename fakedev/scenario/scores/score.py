@@ -30,7 +30,7 @@ _EXPORTED: Final = "exported_"
 class DeviceLabels:
     """Devices by their labels. Devices are written ``dgx-0/1``.
 
-    Labels that work changes, as those of pods, do not count: they are not the device's own.
+    Labels that work changes, e.g. of pods, do not count: they are not the device's own.
 
     :ivar nodes: the devices of each node.
     """
@@ -98,7 +98,7 @@ def _text(spec: LabelSpec, template: Template, facts: Mapping[str, str]) -> str:
 
 
 class Verdict(Enum):
-    """What can be said of a rule beside its figures."""
+    """Remarks on a rule, besides its figures."""
 
     SCORED = "scored"
     NOT_EXPECTED = "without expectation"
@@ -150,23 +150,23 @@ class Found:
     @property
     def detect_seconds(self) -> float:
         """From its beginning to the first firing; 0 for a rule that fired before."""
-        return max(0.0, min(each.begin_seconds for each in self.firings) - self.incident.begin_seconds)
+        return max(0.0, min(firing.begin_seconds for firing in self.firings) - self.incident.begin_seconds)
 
     @property
     def clear_seconds(self) -> float | None:
-        """From its end to that of the last firing; None: it did not end, infinite: the firing did not.
+        """From its end to the end of the last firing; None: it did not end, infinite: the firing did not.
 
         Below 0 the rule stopped firing while the incident went on.
         """
         if self.incident.end_seconds is None:
             return None
-        ends = [math.inf if each.end_seconds is None else each.end_seconds for each in self.firings]
+        ends = [math.inf if firing.end_seconds is None else firing.end_seconds for firing in self.firings]
         return max(ends) - self.incident.end_seconds
 
     @property
     def times(self) -> int:
         """How many times the same alert fired: more than once is flapping."""
-        return max(Counter(each.labels for each in self.firings).values(), default=0)
+        return max(Counter(firing.labels for firing in self.firings).values(), default=0)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class RuleScore:
     @property
     def found(self) -> list[Found]:
         """The incidents that it found."""
-        return [each for each in self.incidents if each.is_found]
+        return [incident for incident in self.incidents if incident.is_found]
 
     @property
     def precision(self) -> float | None:
@@ -217,18 +217,18 @@ class RuleScore:
     @property
     def detect(self) -> tuple[float, float] | None:
         """Seconds to detect: median and worst."""
-        return _median_and_worst([each.detect_seconds for each in self.found if self.run.expects])
+        return _median_and_worst([outcome.detect_seconds for outcome in self.found if self.run.expects])
 
     @property
     def clear(self) -> tuple[float, float] | None:
         """Seconds to clear: median and worst; infinite where an alert fired to the end of the run."""
-        every = [each.clear_seconds for each in self.found if self.run.expects]
-        return _median_and_worst([each for each in every if each is not None])
+        every = [outcome.clear_seconds for outcome in self.found if self.run.expects]
+        return _median_and_worst([seconds for seconds in every if seconds is not None])
 
     @property
     def most_times(self) -> int:
         """How many times the same alert fired for one incident, at most."""
-        return max((each.times for each in self.incidents), default=0)
+        return max((incident.times for incident in self.incidents), default=0)
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ class Score:
 
     def count(self, verdict: Verdict) -> int:
         """How many rules have a verdict."""
-        return sum(each.verdict is verdict for each in self.rules)
+        return sum(rule.verdict is verdict for rule in self.rules)
 
 
 def score(
@@ -259,7 +259,7 @@ def score(
     """
     brought = effects_of_causes(truth)
     rules = tuple(_Scorer(run, truth, brought, labels, scrape_seconds).score() for run in runs)
-    seen = frozenset().union(*(each.seen for each in rules))
+    seen = frozenset().union(*(rule.seen for rule in rules))
     silent = [
         incident_of(place, cause, brought.get(place, ()))
         for place, cause in enumerate(truth.causes)
@@ -280,20 +280,20 @@ class _Scorer:
         rule = run.rule
         #: What the end of an incident takes to be seen.
         self._grace_seconds = scrape_seconds + run.interval_seconds + rule.window_seconds + rule.keeps_seconds
-        self._firings = [(each, labels.devices(each.labels)) for each in run.firings]
+        self._firings = [(firing, labels.devices(firing.labels)) for firing in run.firings]
 
     def score(self) -> RuleScore:
         run = self._run
         if run.expects is None:
             causes = enumerate(self._truth.causes)
             every = [incident_of(place, cause, self._brought.get(place, ())) for place, cause in causes]
-            found = [each for each in map(self._found, every) if each.is_found]
+            found = [outcome for outcome in map(self._found, every) if outcome.is_found]
         else:
             incidents = incidents_of(run.expects, self._truth, self._brought)
-            found = [self._found(each) for incident in incidents for each in self._divided(incident)]
-        true = {id(firing) for each in found for firing in each.firings}
-        false = tuple(each for each in run.firings if id(each) not in true)
-        seen = frozenset(place for each in found if each.is_found for place in each.incident.causes)
+            found = [self._found(divided) for incident in incidents for divided in self._divided(incident)]
+        true = {id(firing) for outcome in found for firing in outcome.firings}
+        false = tuple(firing for firing in run.firings if id(firing) not in true)
+        seen = frozenset(place for outcome in found if outcome.is_found for place in outcome.incident.causes)
         return RuleScore(run, tuple(found), false, seen)
 
     def _found(self, incident: Incident) -> Found:
@@ -329,7 +329,7 @@ class _Scorer:
     def _group_of(self) -> Callable[[str], str] | None:
         """What the rule's alerts tell apart: devices, nodes, or nothing."""
         told = [devices for _, devices in self._firings if devices is not None]
-        if any(0 < len(devices & every) < len(every) for devices in told for every in self._labels.nodes.values()):
+        if any(0 < len(devices & node) < len(node) for devices in told for node in self._labels.nodes.values()):
             return lambda device: device
         return (lambda device: device.partition("/")[0]) if told else None
 

@@ -33,7 +33,7 @@ def _place(pair: tuple[float, float] | None, place: int) -> float | None:
 
 
 #: Figures of a rule.
-_OF_RULES: Final[Mapping[str, Callable[[RuleScore], float | None]]] = {
+_RULE_FIGURES: Final[Mapping[str, Callable[[RuleScore], float | None]]] = {
     "precision": lambda rule: rule.precision,
     "recall": lambda rule: rule.recall,
     "detect": lambda rule: _place(rule.detect, 1),
@@ -54,7 +54,7 @@ _COUNTS: Final[Mapping[str, Callable[[Score], float]]] = {
 _TIMES: Final = ("detect", "clear")
 _SHARES: Final = ("precision", "recall")
 #: All that can be required.
-SUBJECTS: Final = (*_OF_RULES, *_COUNTS)
+SUBJECTS: Final = (*_RULE_FIGURES, *_COUNTS)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def judge(requirements: Sequence[Requirement], score: Score) -> list[Finding]:
     One of all rules concerns each rule that has the figure. It is not met if no rule has it, nor is one of a rule
     without it.
     """
-    return [finding for each in requirements for finding in _findings(each, score)]
+    return [finding for requirement in requirements for finding in _findings(requirement, score)]
 
 
 def _findings(requirement: Requirement, score: Score) -> Iterator[Finding]:
@@ -134,7 +134,7 @@ def _findings(requirement: Requirement, score: Score) -> Iterator[Finding]:
         value = _COUNTS[requirement.subject](score)
         yield Finding(requirement, "", value, compare(value, requirement.bound))
         return
-    figure, is_any = _OF_RULES[requirement.subject], False
+    figure, is_any = _RULE_FIGURES[requirement.subject], False
     for rule in score.rules:
         name = rule.run.rule.name
         measured = figure(rule)
@@ -172,13 +172,13 @@ def rule_rows(score: Score) -> list[dict[str, str]]:
 
 
 def notes(score: Score) -> Iterator[str]:
-    """What is to be said beside the rows: what no rule saw, and remarks on rules."""
+    """Remarks below the rows: what no rule saw, and notes on rules."""
     for rule in score.rules:
         yield from (f"{rule.run.rule.place}: {rule.run.rule.name}: {note}" for note in rule.run.notes)
     if score.silent:
         count = len(score.silent)
         yield f"{count} fault{'s that no rule' if count > 1 else ' that no rule'} saw:"
-        yield from (f"  {incident_text(each)}" for each in score.silent[:_SHOWN])
+        yield from (f"  {incident_text(incident)}" for incident in score.silent[:_SHOWN])
         if count > _SHOWN:
             yield f"  and {count - _SHOWN} more"
 
@@ -209,9 +209,9 @@ def remark(rule: RuleScore) -> str:
         case Verdict.MUST_NOT_FIRE:
             return "must not fire"
         case Verdict.NOT_EXPECTED:
-            kinds = sorted({each.incident.what.partition(" ")[0] for each in rule.incidents})
+            kinds = sorted({incident.incident.what.partition(" ")[0] for incident in rule.incidents})
             return "nothing is said of what it expects" + (f"; fired during {', '.join(kinds)}" if kinds else "")
-    missed = [incident_text(each.incident) for each in rule.incidents if not each.is_found]
+    missed = [incident_text(incident.incident) for incident in rule.incidents if not incident.is_found]
     others = f" and {len(missed) - 1} more" if len(missed) > 1 else ""
     return f"missed {missed[0]}{others}" if missed else ""
 
@@ -262,20 +262,20 @@ def score_values(score: Score, findings: Sequence[Finding]) -> dict[str, Any]:
         "span-seconds": score.span_seconds,
         "scrape-seconds": score.scrape_seconds,
         "rules": [_rule_values(rule) for rule in score.rules],
-        "silent": [_incident_values(each) for each in score.silent],
+        "silent": [_incident_values(incident) for incident in score.silent],
         "expectations": [
             {
-                "text": each.requirement.text, "alert": each.rule, "measured": _finite(each.measured),
-                "met": each.is_met,
+                "text": finding.requirement.text, "alert": finding.rule, "measured": _finite(finding.measured),
+                "met": finding.is_met,
             }
-            for each in findings
+            for finding in findings
         ],
     }  # fmt: skip
 
 
 def _rule_values(rule: RuleScore) -> dict[str, Any]:
     run = rule.run
-    false = {id(each) for each in rule.false_firings}
+    false = {id(false_firing) for false_firing in rule.false_firings}
     return {
         "alert": run.rule.name,
         "place": run.rule.place,
@@ -283,7 +283,7 @@ def _rule_values(rule: RuleScore) -> dict[str, Any]:
         "verdict": rule.verdict.value,
         "remark": remark(rule),
         "notes": list(run.notes),
-        "expects": None if run.expects is None else [each.text for each in run.expects],
+        "expects": None if run.expects is None else [expect.text for expect in run.expects],
         "for-seconds": run.rule.for_seconds,
         "evaluation-seconds": run.interval_seconds,
         "precision": rule.precision,
@@ -292,14 +292,14 @@ def _rule_values(rule: RuleScore) -> dict[str, Any]:
         "clear-seconds": _pair_values(rule.clear),
         "most-firings-for-one-incident": rule.most_times,
         "firings": [
-            {"labels": dict(each.labels), "active": each.active_seconds, "from": each.begin_seconds,
-             "to": each.end_seconds, "false": id(each) in false}
-            for each in run.firings
+            {"labels": dict(firing.labels), "active": firing.active_seconds, "from": firing.begin_seconds,
+             "to": firing.end_seconds, "false": id(firing) in false}
+            for firing in run.firings
         ],
         "incidents": [
-            {**_incident_values(each.incident), "found": each.is_found,
-             "detect-seconds": each.detect_seconds if each.is_found else None}
-            for each in rule.incidents
+            {**_incident_values(incident.incident), "found": incident.is_found,
+             "detect-seconds": incident.detect_seconds if incident.is_found else None}
+            for incident in rule.incidents
         ],
     }  # fmt: skip
 
@@ -328,11 +328,11 @@ def junit(score: Score, findings: Sequence[Finding], name: str) -> str:
     cases = []
     failures = errors = skipped = 0
     for rule in score.rules:
-        missed = [each for each in findings if each.rule == rule.run.rule.name and not each.is_met]
+        missed = [finding for finding in findings if finding.rule == rule.run.rule.name and not finding.is_met]
         inner = ""
         if missed:
             failures += 1
-            inner = "".join(_element("failure", finding_text(each)) for each in missed)
+            inner = "".join(_element("failure", finding_text(finding)) for finding in missed)
         elif rule.verdict is Verdict.FAILED:
             errors += 1
             inner = _element("error", remark(rule))
@@ -372,7 +372,7 @@ _LEAST: Final = 2.0
 _NEAR: Final = 0.5
 _MARKS: Final = 8
 _STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
-#: Colours that are told apart on light and on dark ground, also by those who see no red or green.
+#: Colours that differ on light and on dark ground, also for people who see no red or green.
 _STYLE: Final = """<style>
 body { max-width: 76em }
 .timeline { overflow-x: auto }
@@ -414,7 +414,7 @@ def score_html(score: Score, findings: Sequence[Finding], name: str) -> str:
     rows = rule_rows(score)
     body = [_STYLE]
     if findings:
-        body += ["<h2>Expectations</h2>", *bullets(mark(finding_text(each), each.is_met) for each in findings)]
+        body += ["<h2>Expectations</h2>", *bullets(mark(finding_text(finding), finding.is_met) for finding in findings)]
     body += ["<h2>Timeline</h2>", _KEY, _SCROLLED, _timeline(score), "</div>"]
     titles = [title.capitalize() for title in rows[0]] if rows else []
     body += ["<h2>Rules</h2>", *table(titles, (list(row.values()) for row in rows))]
@@ -442,7 +442,7 @@ def _timeline(score: Score) -> str:
     rows = [*_truth_rows(score).items(), *((rule.run.rule.name, _rule_bars(rule, score)) for rule in score.rules)]
     height = _TOP + _ROW * len(rows) + 28
     parts = [f"<title>{escape('Faults, effects and alerts over time')}</title>"]
-    step = next((each for each in _STEPS if score.span_seconds / each <= _MARKS), 86400 * 7)
+    step = next((step_seconds for step_seconds in _STEPS if score.span_seconds / step_seconds <= _MARKS), 86400 * 7)
     for number in range(int(score.span_seconds // step) + 1):
         x = _x(number * step, score)
         parts.append(f'<line class="grid" x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{height - 28}"/>')
@@ -454,7 +454,7 @@ def _timeline(score: Score) -> str:
         shown = printable(name)
         short = shown if len(shown) <= 30 else f"{shown[:29]}…"
         parts.append(f'<text x="4" y="{top + 16}"><title>{escape(shown)}</title>{escape(short)}</text>')
-        parts += [_drawn(each, top) for each in _joined(bars)]
+        parts += [_drawn(bar, top) for bar in _joined(bars)]
     size = f'viewBox="0 0 {_WIDTH} {height}"'
     return "\n".join([f'<svg role="img" {size}>', *parts, "</svg>"])
 
@@ -482,7 +482,7 @@ def _rule_bars(rule: RuleScore, score: Score) -> list[_Bar]:
         what = f"{incident.what} on {_devices(incident.devices)}"
         bars.append(_bar(kind, what if found.is_found else f"not found: {what}", incident.begin_seconds,
                          incident.end_seconds, score))  # fmt: skip
-    false = {id(each) for each in rule.false_firings}
+    false = {id(false_firing) for false_firing in rule.false_firings}
     for firing in rule.run.firings:
         labels = ", ".join(f"{name}={value}" for name, value in firing.labels if name != "alertname")
         if firing.active_seconds < firing.begin_seconds:
@@ -490,7 +490,7 @@ def _rule_bars(rule: RuleScore, score: Score) -> list[_Bar]:
         kind = "false" if id(firing) in false and rule.verdict is not Verdict.NOT_EXPECTED else "true"
         bars.append(_bar(kind, f"firing: {labels}", firing.begin_seconds, firing.end_seconds, score))
     said = remark(rule) or f"found after {pair_text(rule.detect)}"
-    return [each._replace(title=f"{rule.run.rule.name}: {each.title}") for each in bars] or [_Bar("", 0, 0, said)]
+    return [bar._replace(title=f"{rule.run.rule.name}: {bar.title}") for bar in bars] or [_Bar("", 0, 0, said)]
 
 
 def _bar(kind: str, what: str, begin: float, end: float | None, score: Score) -> _Bar:
@@ -499,7 +499,7 @@ def _bar(kind: str, what: str, begin: float, end: float | None, score: Score) ->
 
 
 def _joined(bars: Sequence[_Bar]) -> list[_Bar]:
-    """The bars, with one in place of those that could not be told apart: a week has thousands."""
+    """The bars, with one in place of bars too close to see apart: a week has thousands."""
     joined: list[_Bar] = []
     counts: list[int] = []
     last: dict[str, int] = {}

@@ -55,12 +55,12 @@ def load_rules(loaded: LoadedScenario, paths: Sequence[str]) -> RulesToScore:
     report, files = Report(), Files(environ=os.environ)
     scenario = loaded.scenario
     entries = frozenset(entry.name for entry in scenario.entries if entry.name)
-    sources = {os.path.realpath(each.file): each for each in scenario.rules}
+    sources = {os.path.realpath(rule.file): rule for rule in scenario.rules}
     found: list[RuleFile] = []
     expects: dict[tuple[str, str], tuple[Word, ...]] = {}
     if not paths and not sources:
         report.problem(Place(scenario.name), "names no rules: give --rules FILE, or the key rules of the scenario")
-    for path in paths or [_shown(each.file) for each in scenario.rules]:
+    for path in paths or [_shown(rule.file) for rule in scenario.rules]:
         try:
             rules = read_rules(files.read(path), path)
         except Unreadable as error:
@@ -94,12 +94,12 @@ def _shown(path: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreOrder:
-    """What is to be scored.
+    """What to score.
 
     :ivar epoch_seconds: when the history begins, since 1970.
     :ivar prometheus: the program; empty: the one on the PATH.
     :ivar done: called with the share that is done, 0 to 1.
-    :ivar on_played: told of each occurrence of the timeline.
+    :ivar on_played: called with each occurrence of the timeline.
     :ivar observe: called with the samples of each scrape: the number of its instant, and the samples.
     """
 
@@ -142,13 +142,13 @@ class _InTurn(TaskService):
     is_refused: bool = field(default=False, init=False)
 
     async def run_to_end(self) -> None:
-        for each in self.runs:
-            await each.run_to_end()
-            await each.prometheus.stop()
+        for run in self.runs:
+            await run.run_to_end()
+            await run.prometheus.stop()
 
     async def clean_up(self) -> None:
-        for each in self.runs:
-            await each.prometheus.stop()
+        for run in self.runs:
+            await run.prometheus.stop()
 
     def failed(self, failure: Failure) -> None:
         self.is_refused = not self.problem and failure.check(Refused) is not None
@@ -184,7 +184,7 @@ def run_scores(orders: Sequence[ScoreOrder]) -> list[ScoreEnd]:
     done, signal_name = run_task(make)
     if done.problem:
         return [ScoreEnd(None, done.problem, done.is_refused, signal_name)] * len(orders)
-    return [ScoreEnd(_score(order, each)) for order, each in zip(orders, done.runs, strict=True)]
+    return [ScoreEnd(_score(order, run)) for order, run in zip(orders, done.runs, strict=True)]
 
 
 def _score(order: ScoreOrder, done: ScoreRun) -> Score:
@@ -198,7 +198,7 @@ def _rule_runs(scored: ScoreRun, rules: RulesToScore) -> list[RuleRun]:
     recorded = {name: expression for file in rules.files for name, expression in file.recorded.items()}
     needs = scored.coverage.needs(recorded)
     states = [state for group in scored.evaluated for state in group.rules]
-    problems = {each.rule.name: each.problem for each in states if each.problem and each.rule.name in recorded}
+    problems = {state.rule.name: state.problem for state in states if state.problem and state.rule.name in recorded}
     runs: dict[tuple[str, int], RuleRun] = {}
     for group in scored.evaluated:
         for state in group.rules:

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any, Final
 
-from fakedev.exporters.conform import Renamed
+from fakedev.exporters.counterparts import Counterpart, Renamed
 from fakedev.scenario.rules.alert_rules import LABEL_LISTS, closing_of, labels_of, masked, metrics_of
 
-#: Functions and aggregations whose result does not depend on the unit.
+#: Functions and aggregations whose result does not depend on the unit; Grafana's label_values takes only a selector.
 _UNSCALED: Final = frozenset((
-    "absent", "absent_over_time", "changes", "count", "count_over_time", "group", "present_over_time", "resets", "sgn",
-    "timestamp",
+    "absent", "absent_over_time", "changes", "count", "count_over_time", "group", "label_values", "present_over_time",
+    "resets", "sgn", "timestamp",
 ))  # fmt: skip
 #: What may follow the name of a selector: matchers, then a window, or when it is evaluated.
 _MATCHERS: Final = re.compile(r"\s*+\{[^{}]*+\}")
@@ -44,7 +44,7 @@ def rewritten(expression: str, names: Renamed) -> str:
         plain = masked(text)
         found = list(_NAME.finditer(plain))[number]
         if found[0] in names.families and plain.rfind("{", 0, found.start()) <= plain.rfind("}", 0, found.start()):
-            text = _with_name(text, found.start(), found.end(), *names.families[found[0]])
+            text = _with_name(text, found.start(), found.end(), names.families[found[0]])
     return text
 
 
@@ -53,8 +53,8 @@ def changes(expression: str, names: Renamed) -> list[str]:
     metrics, labels = sorted(metrics_of(expression)), sorted(labels_of(expression) | _listed(expression))
     families = {name: names.families[name] for name in metrics if name in names.families}
     return [
-        *(f"{name} is {new}" + (f", {in_words(factor)}" if factor != 1.0 else "")
-          for name, (new, factor) in families.items()),
+        *(f"{name} is {new.selector}" + (f", {in_words(new.factor)}" if new.factor != 1.0 else "")
+          for name, new in families.items()),
         *(f"{name} is gone" for name in metrics if name in names.lost_families),
         *(f"label {name} is {names.labels[name]}" for name in labels if name in names.labels),
         *(f"label {name} is gone" for name in labels if name in names.lost_labels),
@@ -62,16 +62,16 @@ def changes(expression: str, names: Renamed) -> list[str]:
 
 
 def bridge(names: Renamed, used: frozenset[str]) -> dict[str, Any]:
-    """A group of recording rules by which series have their old names, labels and units beside the new ones.
+    """A group of recording rules by which series also have their old names, labels and units.
 
     :param used: the old names that are needed.
     """
     rules = []
-    for name, (new, factor) in names.families.items():
-        expression = f"{new}{_back(factor)}"
+    for name, new in names.families.items():
+        expression = f"{new.selector}{_back(new.factor)}"
         for old_label, label in names.labels.items():
             expression = f'label_replace({expression}, "{old_label}", "$1", "{label}", "(.+)")'
-        if name in used and name != new:
+        if name in used and name != new.name:
             rules.append({"record": name, "expr": expression})
     return {"name": _BRIDGE, "rules": rules}
 
@@ -119,7 +119,7 @@ def _with_labels(expression: str, labels: Mapping[str, str]) -> str:
     return expression
 
 
-def _with_name(text: str, begin: int, end: int, new: str, factor: float) -> str:
+def _with_name(text: str, begin: int, end: int, new: Counterpart) -> str:
     """A text with another name of a series, and its values in the old unit.
 
     :param begin, end: of the old name.
@@ -130,9 +130,11 @@ def _with_name(text: str, begin: int, end: int, new: str, factor: float) -> str:
     opening = max((place for place, closes in closing.items() if place < begin < closes), default=-1)
     function = _FUNCTION.search(plain, 0, opening) if opening >= 0 else None
     # Of a comparison in the same parentheses the result depends on it.
-    is_argument = plain.startswith(")", _end(_SPACE, plain, _end(_MODIFIERS, plain, _end(_RANGE, plain, after))))
-    is_scaled = factor != 1.0 and not (is_argument and function and function[1].lower() in _UNSCALED)
-    series = new + text[end:after]
+    is_argument = plain.startswith((")", ","), _end(_SPACE, plain, _end(_MODIFIERS, plain, _end(_RANGE, plain, after))))
+    is_scaled = new.factor != 1.0 and not (is_argument and function and function[1].lower() in _UNSCALED)
+    matchers = text[end:after].strip()[1:-1].strip()
+    matchers = ",".join(filter(None, (new.matchers, matchers)))
+    series = f"{new.name}{{{matchers}}}" if new.matchers else new.name + text[end:after]
     if is_scaled and _RANGE.match(plain, after):
         # Only what a function makes of a range is a number.
         first, last = (function.start(), closing[opening] + 1) if function else (begin, after)
@@ -142,7 +144,7 @@ def _with_name(text: str, begin: int, end: int, new: str, factor: float) -> str:
         series += text[after:last]
     if is_scaled:
         is_alone = text[:first].rstrip().endswith("(") and text[last:].lstrip().startswith(")")
-        series = f"{series}{_back(factor)}" if is_alone else f"({series}{_back(factor)})"
+        series = f"{series}{_back(new.factor)}" if is_alone else f"({series}{_back(new.factor)})"
     return text[:first] + series + text[last:]
 
 

@@ -14,7 +14,7 @@ from fakedev.scenario.scores.upgrade import in_words
 UNCHANGED: Final = "unchanged"
 SILENT: Final = "silent"
 NOT_TRIED: Final = "not tried"
-#: The old release does not show its metrics: they are those of other exporters, or of other counters.
+#: The old release does not show its metrics: they belong to other exporters, or to other counters.
 NOT_SHOWN: Final = "not shown"
 #: What needs no attention.
 AS_BEFORE: Final = (UNCHANGED, NOT_SHOWN)
@@ -64,7 +64,7 @@ def verdict_of_fires(before: Collection[int], after: Collection[int], named: Seq
         below 0 are alarms without a fault, which nobody misses.
     :param named: what changes of what it names.
     """
-    seen = {each for each in before if each >= 0}
+    seen = {number for number in before if number >= 0}
     if missed := seen - set(after):
         return f"misses {len(missed)} of {len(seen)}" if after else SILENT
     if set(after) - set(before):
@@ -90,7 +90,7 @@ def verdict_of_values(
     if before.series != after.series:
         return f"{after.series:.0f} instead of {before.series:.0f} series", None
     ratio = after.most / before.most if before.most else math.nan
-    ratio = next((each for each in factors if math.isclose(each, ratio, rel_tol=_TOLERANCE)), ratio)
+    ratio = next((factor for factor in factors if math.isclose(factor, ratio, rel_tol=_TOLERANCE)), ratio)
     is_scaled = math.isfinite(ratio) and ratio > 0 and _is_close(before.least * ratio, after.least, after.most)
     return (in_words(ratio), ratio) if is_scaled else ("other values", None)
 
@@ -128,8 +128,8 @@ def as_html(title: str, findings: Sequence[Finding]) -> str:
     """The same as one page, which loads nothing else."""
     rows = [(name, mark(verdict, verdict in AS_BEFORE), *others) for name, verdict, *others in map(cells, findings)]
     files = by_file(findings)
-    body = table([each.capitalize() for each in files[0]], (list(row.values()) for row in files)) if files else []
-    body += table([each.capitalize() for each in TITLES], rows)
+    body = table(list(map(str.capitalize, files[0])), (list(row.values()) for row in files)) if files else []
+    body += table(list(map(str.capitalize, TITLES)), rows)
     changed = [(each.name, each.place, each.expression, each.rewritten) for each in rewritten_ones(findings)]
     if changed:
         body += ["<h2>Expressions</h2>", *table(["Name", "Place", "Now", "Rewritten"], changed)]
@@ -139,16 +139,16 @@ def as_html(title: str, findings: Sequence[Finding]) -> str:
 def by_file(findings: Sequence[Finding]) -> list[dict[str, str]]:
     """How many expressions of each file are as they were, or not; none for a single file."""
     files: dict[str, list[Finding]] = {}
-    for each in findings:
-        file, _, line = each.place.rpartition(":")
-        files.setdefault(file if line.isdecimal() else each.place, []).append(each)
+    for finding in findings:
+        file, _, line = finding.place.rpartition(":")
+        files.setdefault(file if line.isdecimal() else finding.place, []).append(finding)
     if len(files) < 2:
         return []
     return [
         {
             "file": file, "expressions": str(len(of)),
-            "change": str(sum(each.verdict not in (*AS_BEFORE, NOT_TRIED) for each in of)),
-            "not tried": str(sum(each.verdict == NOT_TRIED for each in of)),
+            "change": str(sum(finding.verdict not in (*AS_BEFORE, NOT_TRIED) for finding in of)),
+            "not tried": str(sum(finding.verdict == NOT_TRIED for finding in of)),
             "right when rewritten": str(sum(each.proved is True and each.verdict not in AS_BEFORE for each in of)),
         }
         for file, of in files.items()
@@ -157,7 +157,7 @@ def by_file(findings: Sequence[Finding]) -> list[dict[str, str]]:
 
 def rewritten_ones(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Those whose expression is another one for the new release."""
-    yield from (each for each in findings if each.rewritten != each.expression)
+    yield from (finding for finding in findings if finding.rewritten != finding.expression)
 
 
 def cells(finding: Finding) -> tuple[str, ...]:
@@ -171,5 +171,5 @@ def cells(finding: Finding) -> tuple[str, ...]:
 
 def summary(findings: Sequence[Finding]) -> str:
     """How many expressions there are of each verdict."""
-    counts = Counter(each.verdict for each in findings).most_common()
+    counts = Counter(finding.verdict for finding in findings).most_common()
     return f"{len(findings)} expressions: " + ", ".join(f"{count} {verdict}" for verdict, count in counts)

@@ -306,4 +306,4 @@ async def test_ten_thousand_devices(start_async: StartAsync, tmp_path: Path, bro
     await browser.until("work.frames >= 5")
     assert await browser.value("work.cells < 1000 * work.frames")
     # The browser remarks that the test reads pixels, which the page never does.
-    assert [each for each in browser.complaints if "getImageData" not in each] == []
+    assert [complaint for complaint in browser.complaints if "getImageData" not in complaint] == []

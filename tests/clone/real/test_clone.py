@@ -9,17 +9,10 @@ import pytest_twisted
 
 from fakedev.config.load import load
 from fakedev.schema.files import Files
-from tests.exporters.real.test_prometheus import asked, prometheus
-from tests.support.programs.asynchronous import eventually, serve
 from tests.support.programs.processes import StartAsync, console, run
+from tests.support.programs.scraped import scraped_fleet
 
 pytestmark = pytest.mark.real
-
-FLEET = """
-fleet:
-  pools: [{name: dgx, nodes: 2, device: a100, devices-per-node: 2, identity: dcgm@4.8.2}]
-"""
-WORK = ', base: [{name: train, devices: dgx-1/0, profile: "60:0:0", pod: train-0, namespace: ml, container: main}]'
 
 
 @pytest.mark.slow
@@ -27,17 +20,7 @@ WORK = ', base: [{name: train, devices: dgx-1/0, profile: "60:0:0", pod: train-0
 @pytest_twisted.ensureDeferred
 async def test_a_clone_of_series(start_async: StartAsync, tmp_path: Path) -> None:
     """Nodes, boards and pods are those that were scraped; the release cannot be told from series alone."""
-    service = await serve(start_async, tmp_path, fleet=FLEET, base=WORK)
-    server = await prometheus(start_async, tmp_path, f"""
-  - job_name: dcgm
-    honor_labels: false
-    static_configs: [{{targets: ["{service.web[0]}"]}}]
-""")  # fmt: skip
-
-    async def is_scraped() -> bool:
-        return len(await asked(server, "DCGM_FI_DEV_GPU_UTIL")) == 4
-
-    await eventually(is_scraped, "all devices are scraped")
+    server = await scraped_fleet(start_async, tmp_path, "dgx-1/0")
     output = tmp_path / "fleet.yaml"
     done = await run(
         start_async, *console("fakedev"), "clone", "--prometheus", f"http://{server}", "--match", '{job="dcgm"}',

@@ -14,11 +14,13 @@ import pytest
 from twisted.internet.task import Clock
 
 from fakedev.base.console import ProgressLine
-from fakedev.commands.dropins.client import ClientOptions, Order, main
+from fakedev.commands.dropins.client import ClientOptions, Order, main, reason_of_none
+from fakedev.queues.job import Answer, Outcome
 from fakedev.schema.go_flags import FlagError
 from fakedev.tester.load_run import LoadTester
 from fakedev.tester.pages import make_load_pages
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
+from fakedev.tester.statistics import Statistics
 from tests.support.paths import ROOT
 
 
@@ -58,7 +60,7 @@ def test_a_run_with_a_verdict() -> None:
         *("--report", "out.html", "0.5"),
     )
     assert (order.headless, order.control, order.duration_seconds) == (True, None, 60.0)
-    assert [each.text for each in order.expectations] == ["p99<2s", "failures<1%"]
+    assert [expectation.text for expectation in order.expectations] == ["p99<2s", "failures<1%"]
     assert (order.reports, order.plans[0].arguments) == (("out.html",), ("0.5",))
 
 
@@ -174,3 +176,14 @@ def test_nobody_answers(short_folder: Path, expected: str, code: int) -> None:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == code, done.stderr
     assert ("fakedev-client: no request succeeded: start a frontend" in done.stderr) == (not expected)
+
+
+def test_a_frontend_that_refuses_is_there() -> None:
+    """Its words are the reason, the most frequent of them; the user needs to start nothing."""
+    total = Statistics(0.0)
+    silent = reason_of_none(total)
+    for error in ("full", "no such queue", "no such queue"):
+        total.answered(total.started(0.0, 0.0), Answer(Outcome.REFUSED, 1, error), 0.0)
+    assert "no such queue" in reason_of_none(total)
+    assert "-faddr" in silent
+    assert "-faddr" not in reason_of_none(total)

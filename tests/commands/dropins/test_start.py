@@ -123,7 +123,7 @@ def test_what_the_service_imports_before_it_listens(tmp_path: Path) -> None:
         *("fakedev.scenario.entries", "fakedev.scenario.live", "fakedev.queues.broker", "fakedev.queues.port"),
         *("fakedev.kubernetes.part", "fakedev.kubernetes.controller", "fakedev.nvml.part", "fakedev.node"),
         *("fakedev.replay", "fakedev.clone", "fakedev.calibrate", "fakedev.testing", "fakedev.fleet.state_folder"),
-        *("twisted.web.client", "fakedev.kubernetes.api_client"),
+        *("twisted.web.client", "fakedev.kubernetes.client.api_client"),
         *OF_TLS,
     ]
     assert imported(modules, *without) == []

@@ -51,8 +51,8 @@ def test_the_frontend(web_config: Path, option: str, has_tls: list[bool]) -> Non
     service = make_frontend(queues, metrics, reactor, web_config=options.source(values, options.web_config))
     service.privilegedStartService()
     factories = [port.factory for port in reactor.ports]
-    assert [type(each) for each in factories] == [Site, LineAddress, LineAddress]
-    assert [each.is_tls for each in factories] == has_tls
+    assert [type(factory) for factory in factories] == [Site, LineAddress, LineAddress]
+    assert [factory.is_tls for factory in factories] == has_tls
     asked = [(GET, b"HTTP/1.1 200 "), (b"put sleep 1\nquit\n", b"ok 1\n"), (b"help\nquit\n", b"ok ")]
     for factory, (text, answer), is_tls in zip(factories, asked, has_tls, strict=True):
         if is_tls:

@@ -41,8 +41,8 @@ def test_a_scenario(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert "good: " in capfd.readouterr().out
     loaded = load_scenario(str(scenario_of(name)), {})
     assert 3600 <= loaded.scenario.span_seconds <= 86400 * (7 if name == "bad-cable" else 1)
-    assert all(each.expects for each in load_rules(loaded, []).files[0].alerts)
-    faults = [each for each in loaded.scenario.occurrences if isinstance(each.action, Inject)]
+    assert all(alert.expects for alert in load_rules(loaded, []).files[0].alerts)
+    faults = [occurrence for occurrence in loaded.scenario.occurrences if isinstance(occurrence.action, Inject)]
     assert bool(faults) == (name not in ("quiet-day", "full-memory"))
 
 

@@ -65,11 +65,11 @@ def test_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     truth, journal, record, history = (tmp_path / each for each in ("truth", "journal", "record", "history"))
     files = ["--truth", str(truth), "--journal", str(journal), "--record", str(record), "--openmetrics", str(history)]
     assert said(capfd, "run", path, *files, "--end", "2026-11-22T06:10:00Z") == ""
-    causes = [each for each in lines(truth) if each["type"] == "cause"]
-    assert [(each["kind"], each["name"], each["from"], each["to"]) for each in causes] == [
+    causes = [line for line in lines(truth) if line["type"] == "cause"]
+    assert [(cause["kind"], cause["name"], cause["from"], cause["to"]) for cause in causes] == [
         ("fan", "hot", 60.0, 240.0), ("xid", "", 120.0, 121.0), ("link-down", "link", 180.0, 240.0),
     ]  # fmt: skip
-    assert [each["kind"] for each in lines(journal)][:3] == ["clock", "start", "fault"]
+    assert [line["kind"] for line in lines(journal)][:3] == ["clock", "start", "fault"]
     head, *events = lines(record)
     assert head["epoch"] == 1795327200.0
     assert [each["event"] for each in events] == ["clock", "start", "fault", "fault", "fault", "clear", "stop", "clock"]
@@ -90,11 +90,12 @@ def test_the_pages_of_its_record(tmp_path: Path, capfd: pytest.CaptureFixture[st
     again.write_text(said(capfd, "from", str(record)))
     second = tmp_path / "second.jsonl"
     said(capfd, "run", str(again), "--record", str(second), "--set", "fleet.seed=3")
-    assert [{**each, "seq": 0} for each in lines(second)[1:]] == [{**each, "seq": 0} for each in lines(record)[1:]]
+    assert [{**line, "seq": 0} for line in lines(second)[1:]] == [{**line, "seq": 0} for line in lines(record)[1:]]
     assert main(["render", "--events", str(second), "--for", "10m", "--every", "1m"]) == 0
     assert capfd.readouterr().out == pages
 
 
+@pytest.mark.slow
 def test_work_of_a_record(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Profiles by name are in a record with all their activities; the scenario has the same."""
     works = [f"  - {{at: 1s, run: {{name: {each}, devices: all, profile: {each}}}}}\n" for each in sorted(PROFILES)]
@@ -138,7 +139,7 @@ def test_mistakes(
     arguments: list[str], code: int, text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path, STORM)
-    words = [path if each == "SCENARIO" else each for each in arguments]
+    words = [path if argument == "SCENARIO" else argument for argument in arguments]
     try:
         assert main(["scenario", *words]) == code
     except SystemExit as end:

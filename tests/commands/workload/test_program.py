@@ -96,7 +96,7 @@ def start(start_async: StartAsync, server: Server) -> Start:
     ("answer", "code", "line"),
     [
         (OK + ENDED, 1, "Exiting with code 1: Limit <memory> reached, terminated"),
-        (b"0", 0, "Exiting with code 0, all that an original server says; it knows nothing of limits"),
+        (b"0", 0, "Exiting with code 0, all that an original server says; it ignores limits"),
         (b"1", 1, "Exiting with code 1, all that an original server says: its log has the reason"),
         (b"", 1, "Exiting with code 1: the server closed the connection before it had answered"),
     ],

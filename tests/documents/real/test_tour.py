@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import pytest_twisted
@@ -12,7 +13,7 @@ import pytest_twisted
 from tests.support.documents.snippets import commands
 from tests.support.paths import ROOT
 from tests.support.programs.asynchronous import AsyncService, eventually, ready
-from tests.support.programs.processes import StartAsync, clean_environment, console, require_program, run
+from tests.support.programs.processes import AsyncProgram, StartAsync, clean_environment, console, require_program, run
 
 pytestmark = pytest.mark.real
 
@@ -28,25 +29,27 @@ def command_with(text: str) -> tuple[str, list[str]]:
     return command, TOUR[command]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
     """A folder that looks like the checkout after `make run`: with the programs in .venv/bin."""
-    programs = tmp_path / ".venv" / "bin"
-    programs.mkdir(parents=True)
-    python, _, code = console("fakedev")
-    (programs / "fakedev").write_text(f'#!/bin/sh\nexec \'{python}\' -c "{code}" "$@"\n')
-    (programs / "fakedev").chmod(0o755)
-    return tmp_path
+    with TemporaryDirectory(prefix="fakedev-", dir="/tmp") as folder:
+        programs = Path(folder, ".venv", "bin")
+        programs.mkdir(parents=True)
+        python, _, code = console("fakedev")
+        (programs / "fakedev").write_text(f'#!/bin/sh\nexec \'{python}\' -c "{code}" "$@"\n')
+        (programs / "fakedev").chmod(0o755)
+        yield Path(folder)
 
 
-@pytest_twisted.async_fixture
-async def service(start_async: StartAsync, folder: Path) -> AsyncService:
-    """The built-in demo, as `make run` starts it, on a free port."""
-    file = folder / "ready.json"
+@pytest_twisted.async_yield_fixture(scope="module")
+async def service(folder: Path) -> AsyncIterator[AsyncService]:
+    """The built-in demo, as `make run` starts it, on a free port: one for the whole tour, as readers have it."""
+    file = folder / "demo.json"
     options = ["--ready-file", str(file), "--set", "web.0=127.0.0.1:0"]
     environment = clean_environment(RUNTIME_DIRECTORY=str(folder / "run"))
-    program = start_async([*console("fakedev"), "serve", *options], environment=environment, folder=folder)
-    return await ready(program, file)
+    program = AsyncProgram([*console("fakedev"), "serve", *options], environment=environment, folder=folder)
+    yield await ready(program, file)
+    await program.kill()
 
 
 @pytest.fixture
@@ -118,6 +121,18 @@ async def test_put_work_on_a_device(service: AsyncService, folder: Path, start_a
     assert [without_numbers(line) for line in heard] == [without_numbers(line) for line in answers]
 
 
+@pytest_twisted.ensureDeferred
+async def test_break_something(service: AsyncService, shell: Shell) -> None:
+    """A fan fault and what it changes: the lines are those of the page, except numbers."""
+    fault, advance = command_with("fault fan"), command_with("advance 10m")
+    why, clear = command_with("fakedev why"), command_with("clear all")
+    for command, shown in (fault, advance, why, clear):
+        printed = await shell(command, service)
+        assert [re.sub(r"\d+", "N", line) for line in printed.splitlines()] == [
+            re.sub(r"\d+", "N", line) for line in shown
+        ]
+
+
 @pytest.mark.requires_program("curl")
 @pytest_twisted.ensureDeferred
 async def test_one_minute(service: AsyncService, shell: Shell) -> None:
@@ -132,18 +147,6 @@ async def test_one_minute(service: AsyncService, shell: Shell) -> None:
     await service.fetch("/api/v1/clock", {"advance": "1s"})
     command, (_, *shown) = command_with("fakedev status")
     assert set(shown) <= set((await shell(command, service)).splitlines())
-
-
-@pytest_twisted.ensureDeferred
-async def test_break_something(service: AsyncService, shell: Shell) -> None:
-    """A fan fault and what it changes: the lines are those of the page, except numbers."""
-    fault, advance = command_with("fault fan"), command_with("advance 10m")
-    why, clear = command_with("fakedev why"), command_with("clear all")
-    for command, shown in (fault, advance, why, clear):
-        printed = await shell(command, service)
-        assert [re.sub(r"\d+", "N", line) for line in printed.splitlines()] == [
-            re.sub(r"\d+", "N", line) for line in shown
-        ]
 
 
 @pytest_twisted.ensureDeferred

@@ -131,9 +131,10 @@ async def test_promtool(
             assert {remark for _, remark in of_vendor} == expected
             families = {line.split()[2].decode() for line in vendor.splitlines() if line.startswith(b"# TYPE")}
             assert {each for each in found if each[0] in families} <= of_vendor
-        assert await kinds("/nodes/b/metrics") <= expected
-        assert await kinds("/workloads/metrics") == set()
-        assert await kinds("/-/metrics") == set()
+        if identity == "dcgm":  # other pages have nothing of an identity, or only a part of the same lines
+            assert await kinds("/nodes/b/metrics") <= expected
+            assert await kinds("/workloads/metrics") == set()
+            assert await kinds("/-/metrics") == set()
 
 
 def test_the_document() -> None:
@@ -210,7 +211,7 @@ async def test_a_real_prometheus(start_async: StartAsync, tmp_path: Path) -> Non
         await eventually(lambda: asked(where, 'fakedev_workload_load_ratio{name="x"} == 0.8'), "the workload is seen")
     assert {each["metric"]["instance"] for each in await asked(where, "up")} == instances
     others = await asked(where, 'xpum_power_watts or {__name__=~"collectd.*"}')
-    assert {each["metric"]["instance"] for each in others} == {"c:9400", "d:9400"}
+    assert {other["metric"]["instance"] for other in others} == {"c:9400", "d:9400"}
     targets = json.loads((await fetch(where, "/api/v1/targets")).body)["data"]["activeTargets"]
     assert len(targets) == 6
     assert {target["lastError"] for target in targets} == {""}
@@ -253,11 +254,11 @@ async def test_a_reload_leaves_no_gap(start_async: StartAsync, tmp_path: Path) -
         assert answer.status == 200, answer
         await eventually(partial(has_scraped, before + 8), "more scrapes")
     answers = await asked(where, f"{stays}[5m]")
-    times = {tuple(time for time, _ in each["values"]) for each in answers if "pod" not in each["metric"]}
+    times = {tuple(time for time, _ in answer["values"]) for answer in answers if "pod" not in answer["metric"]}
     # Of `up` there is a sample for each scrape: all others have one too.
     assert len(times) == 1
     assert {each["value"][1] for each in await asked(where, 'min_over_time(up{instance="a:9400"}[5m])')} == {"1"}
     resets = await asked(where, 'resets(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{instance="a:9400"}[5m])')
-    assert {each["value"][1] for each in resets} == {"0"}
+    assert {reset["value"][1] for reset in resets} == {"0"}
     await eventually(lambda: asked(where, 'up{instance="b:9400"} == 1'), "the node that came back")
     assert (await peer.say("list")).startswith("ok 1 lines")

@@ -206,8 +206,8 @@ def test_versions_differ_as_they_should() -> None:
     """The host's label, the bus id, and the labels of free boards."""
     by_version = {version: loaded(f"dcgm@{version}") for version in ("3.0", "4.8.2", "4.8.3")}
     names = {version: [label.name for label in each.labels] for version, each in by_version.items()}
-    assert ["hostname" in each for each in names.values()] == [False, False, True]
-    assert ["pci_bus_id" in each for each in names.values()] == [False, True, True]
+    assert ["hostname" in name for name in names.values()] == [False, False, True]
+    assert ["pci_bus_id" in name for name in names.values()] == [False, True, True]
     assert [label.name for label in by_version["3.0"].labels if label.optional] == ["GPU_I_PROFILE", "GPU_I_ID"]
 
 
@@ -231,7 +231,7 @@ def test_paths_begin_at_the_file_that_names_them(tmp_path: Path) -> None:
     (tmp_path / "sub" / "base.csv").unlink()
     missing = Report()
     Catalog(Files(environ={}), missing, str(tmp_path), "conf").identity("sub/deeper/mine.yaml", Place("test"))
-    assert [str(each) for each in missing.sorted_problems()] == [
+    assert [str(problem) for problem in missing.sorted_problems()] == [
         "conf/sub/base.yaml:3: the counters file conf/sub/base.csv: no such file"
     ]
 

@@ -229,7 +229,7 @@ def test_what_changed_when() -> None:
         return pages[version].families["DCGM_FI_DEV_GPU_TEMP"].samples[0].label_names
 
     assert ["pci_bus_id" in names(each) for each in ("3.2.5", "3.3.6", "3.3.9", "4.2.0")] == [False, False, True, True]
-    assert [each for each in pages if "hostname" in names(each)] == ["main", "4.8.3"]
+    assert [page for page in pages if "hostname" in names(page)] == ["main", "4.8.3"]
     texts = {version: page.families["DCGM_FI_DEV_FB_FREE"].help for version, page in pages.items()}
     assert [each for each, text in texts.items() if text == "Frame buffer memory free (in MB)."] == [
         "3.2.5", "3.3.6", "3.3.9"]
@@ -261,7 +261,7 @@ def test_the_page_of_4_9() -> None:
     labels = "gpu UUID pci_bus_id device modelName hostname DCGM_FI_SYSTEM_DRIVER_VERSION container namespace pod"
     busy = {}
     for name, family in page.families.items():
-        (row,) = [each for each in family.samples if "pod" in each.label_names]
+        (row,) = [sample for sample in family.samples if "pod" in sample.label_names]
         own = (*labels.split(), "err_code", "err_msg") if name.endswith("XID_ERROR") else labels.split()
         assert sorted(row.label_names[7:]) == list(row.label_names[7:]) and set(row.label_names) == set(own)
         assert row.label_names[:7] == tuple(labels.split()[:7])

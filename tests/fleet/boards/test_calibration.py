@@ -39,7 +39,7 @@ def test_steady_states(point: Point, tick_seconds: float) -> None:
 
 
 def test_which_points() -> None:
-    assert len(WANTED) == 82
+    assert len(WANTED) == 88
     assert {point.board for point in WANTED} == {
         "h100", "h200", "a100", "l40s", "t4", "v100", "mi300x", "l4", "a10", "a30", "rtx-4000-ada", "rtx-4090", "p100",
         "v100-32gb", "a800", "h800", "b200", "gb200", "mi250x", "mi325x", "gaudi-3", "a10g", "l40",

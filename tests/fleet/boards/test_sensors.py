@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from fakedev.fleet.boards.sensors import ERRORS, INSTANT
+from fakedev.fleet.boards.sensors import COUNTER_ERROR, ERRORS, INSTANT
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import DeviceType
@@ -46,10 +46,25 @@ def test_readings_are_within_their_errors(board: str) -> None:
 def test_the_truth_is_the_same() -> None:
     """Errors change nothing of what follows from the truth."""
     true, shown = pair("h100")
-    for name in ("temperature_celsius", "usage_ratio", "core_frequency_mean_mhz", "fabric_tx_bytes", "pcie_rx_bytes"):
+    for name in ("temperature_celsius", "usage_ratio", "core_frequency_mean_mhz", "memory_read_bytes"):
         assert np.array_equal(true[name], shown[name]), name
     one, other = (np.diff(each["energy_joules"], axis=0) for each in (true, shown))
     assert np.allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("link", ["pcie", "fabric"])
+def test_each_direction_of_a_link_has_a_counter(link: str) -> None:
+    """Two counters never agree, in all and in a tick; each misses little of what was carried, and never falls."""
+    true, shown = pair("h100")
+    sent, received = (shown[f"{link}_{way}_bytes"] for way in ("tx", "rx"))
+    assert (sent != received).all()
+    assert (np.diff(sent, axis=0) != np.diff(received, axis=0)).mean() > 0.99
+    for way, counted in (("tx", sent), ("rx", received)):
+        carried = true[f"{link}_{way}_bytes"]
+        assert (carried > 0).all()
+        assert (counted <= carried).all()
+        assert (counted >= (1.0 - COUNTER_ERROR) * carried).all()
+        assert (np.diff(counted, axis=0) > 0).all()
 
 
 def test_no_two_agree() -> None:

@@ -88,6 +88,7 @@ class TestFleet:
         assert fleet.cluster.waiting()[1] == 8 * fleet.cluster.waiting()[0] > 0
         assert fleet.cluster.ends["finished"] > 3
 
+    @pytest.mark.slow
     def test_small_jobs_overtake_but_do_not_delay(self) -> None:
         """A job that needs half of the nodes starts although small ones come all the time."""
         kinds = (kind("small", ((1, 1.0),), share=1.0), kind("large", ((8, 1.0),), share=1.0))
@@ -107,7 +108,7 @@ class TestFleet:
             fleet.advance()
             for pod, devices in running(fleet).values():
                 loads.setdefault(pod, []).append(float(fleet.usage_ratio[devices[0]]))
-        whole = [each for each in loads.values() if len(each) == 120]
+        whole = [load for load in loads.values() if len(load) == 120]
         assert whole
         for each in whole:
             assert min(each[:100]) > 0.7
@@ -116,9 +117,10 @@ class TestFleet:
     def test_errors_of_their_own(self) -> None:
         fleet = living(cluster(kind(failing=1.0, failing_after_seconds=10.0)))
         verdicts = [each for _ in range(900) for each in fleet.advance()]
-        texts = Counter((each.code, each.text) for each in verdicts)
+        texts = Counter((verdict.code, verdict.text) for verdict in verdicts)
         assert texts[1, "exited with code 1"] > texts[1, "CUDA out of memory"] > 0
 
+    @pytest.mark.slow
     def test_hardware_fails_and_jobs_come_back(self) -> None:
         """What broke is away for a time; the job goes on from its checkpoint, elsewhere if need be."""
         spec = cluster(kind(lasts_seconds=2000.0, checkpoint_seconds=50.0), failure_hours=1.0, repair_seconds=300.0)
@@ -158,6 +160,7 @@ class TestFleet:
             assert mine in on and len(on) <= 2
         assert on == [mine]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("tick", [2.0, 20.0])
     def test_a_slow_rank_slows_its_job(self, tick: float) -> None:
         """The other boards of its job draw less while they wait, and are in use; it takes as much longer."""
@@ -186,7 +189,7 @@ class TestFleet:
                 own = fleet.workloads.by_id[first]
                 ran = fleet.state.seconds - (own.start_seconds or 0.0)
                 ranks = [each for each in fleet.workloads.by_id.values() if each.key == own.key]
-                devices = np.concatenate([each.devices for each in ranks])
+                devices = np.concatenate([rank.devices for rank in ranks])
                 if is_braked and ran == 100.0:
                     inject(fleet, kind="power-brake", devices=f"dgx-{devices[0] // 2}/{devices[0] % 2}")
                 if ran == 300.0:
@@ -218,6 +221,7 @@ class TestHistory:
         again = fleet_from_bytes(fleet_to_bytes(fleet))
         assert self.story(again, 200) == self.story(fleet, 200)
 
+    @pytest.mark.slow
     def test_the_length_of_a_tick_changes_no_job(self) -> None:
         """The same jobs come, with the same ends, but for what waiting moves."""
         counts = []

@@ -114,8 +114,8 @@ class TestPlace:
         assert labels_of(fleet_of(count=2), "dgx-0", names) == rows[:2]
         larger = fleet_of(count=9)
         facts = larger.facts(larger.roster.nodes[0])
-        assert len({each["pci_address"] for each in facts}) == 9
-        assert not any("numa_node" in each for each in facts)
+        assert len({fact["pci_address"] for fact in facts}) == 9
+        assert not any("numa_node" in fact for fact in facts)
 
     def test_an_address_that_is_given_is_unique(self) -> None:
         """Another board leaves the address that it would have had."""

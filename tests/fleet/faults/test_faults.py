@@ -236,7 +236,7 @@ class TestBoards:
         gone = code == 79
         why = "Device dgx-0/1 lost" if gone else f"XID {code} on dgx-0/1"
         told = [] if code in (63, 64, 74, 92, 999) else [(1, f"{why}, terminated")]
-        assert [each[2:] for each in ends] == told
+        assert [end[2:] for end in ends] == told
         assert shown(fleet, "xid", 1) == code
         assert (shown(fleet, "lost", 1) == 1) == gone
         assert (fault in fleet.faults.by_id) == (code in (61, 62, 74, 79, 95, 119, 120))

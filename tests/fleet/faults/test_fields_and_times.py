@@ -18,12 +18,12 @@ class TestFields:
     def test_the_ports_know_all(self) -> None:
         verb = WORKLOAD_GRAMMAR.find("fault")
         assert " ".join(verb.notes).split()[4:] == list(KINDS)
-        assert {each.name for each in verb.options} > set(PARAMETERS)
+        assert {option.name for option in verb.options} > set(PARAMETERS)
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_there_and_back(self, kind: str) -> None:
         fields: dict[str, object] = {"kind": kind, "devices": ["a/0"], "node": "a", "every": 2.0, "probability": 0.25}
-        fields |= {each.name: each.high for each in KINDS[kind].parameters if not each.instead_of}
+        fields |= {parameter.name: parameter.high for parameter in KINDS[kind].parameters if not parameter.instead_of}
         if KINDS[kind].takes_metric:
             fields["metric"] = "power"
         assert fields_of_fault(fault_from_fields(fields)) == fields

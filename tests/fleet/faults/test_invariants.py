@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from fakedev.base.errors import Refused
 from fakedev.fleet.charts import summary
@@ -44,15 +52,15 @@ def _of(level: Level, devices: np.ndarray) -> Level:
 def fault_fields(draw: st.DrawFn) -> dict[str, Any]:
     kind = KINDS[draw(st.sampled_from(sorted(KINDS)))]
     fields: dict[str, Any] = {"kind": kind.name, "devices": draw(st.sampled_from(_DEVICES))}
-    for each in kind.parameters:
-        values = st.integers(int(each.low), int(min(each.high, 1000))).map(float)
-        if not each.whole:
-            values = st.floats(each.low, min(each.high, 1000))
-        if each.among:
-            values = st.sampled_from(each.among).map(float)
-        if not each.instead_of or draw(st.booleans()):
-            fields[each.name] = draw(values)
-            fields.pop(each.instead_of, None)
+    for parameter in kind.parameters:
+        values = st.integers(int(parameter.low), int(min(parameter.high, 1000))).map(float)
+        if not parameter.whole:
+            values = st.floats(parameter.low, min(parameter.high, 1000))
+        if parameter.among:
+            values = st.sampled_from(parameter.among).map(float)
+        if not parameter.instead_of or draw(st.booleans()):
+            fields[parameter.name] = draw(values)
+            fields.pop(parameter.instead_of, None)
     if kind.takes_metric and draw(st.booleans()):
         fields["metric"] = draw(st.sampled_from(("power", "memory", "energy_joules", "DCGM_FI_DEV_GPU_TEMP")))
     for name, times in (("start", (0, 0, 3)), ("duration", (0, 4, 15)), ("every", (0, 0, 1, 5))):
@@ -119,7 +127,10 @@ class AnyFaults(RuleBasedStateMachine):
         for reason in ("throttled_power", "throttled_thermal", "throttled_hardware"):
             past = np.where(reset, 0.0, before.arrays[f"{reason}_seconds"])
             grown = after.arrays[f"{reason}_seconds"] - past
-            assert np.allclose(grown, np.where(gone, 0.0, after.arrays[reason])), reason
+            # Work that changes within a tick is held for a part of it.
+            held = ~gone & (after.arrays[reason] > 0)
+            assert np.array_equal(grown > 1e-9, held), reason
+            assert (grown <= 1.0 + 1e-6).all(), reason
 
     @invariant()
     def parts_are_within_their_devices(self) -> None:
@@ -174,7 +185,7 @@ class AnyFaults(RuleBasedStateMachine):
     def the_sums_of_nodes_are_those_of_the_fleet(self) -> None:
         level, whole = self.fleet.state.levels["device"], summary(self.fleet.state.levels["device"])
         of_nodes = [summary(_of(level, np.array(node.devices))) for node in self.fleet.roster.nodes]
-        powers, temperatures = ([each[place] for each in of_nodes if not np.isnan(each[place])] for place in (1, 2))
+        powers, temperatures = ([node[place] for node in of_nodes if not np.isnan(node[place])] for place in (1, 2))
         assert np.isclose(sum(powers), np.nan_to_num(whole[1]))
         assert max(temperatures, default=np.inf) == np.nan_to_num(whole[2], nan=np.inf)
         worst = health(level)
@@ -213,12 +224,13 @@ class AnyFaults(RuleBasedStateMachine):
         for name in ("inlet_temperature_celsius", "power_limit_watts", "hung"):
             assert (level.arrays[name][there] == self.usual.arrays[name][there]).all(), name
         again = self._made()
-        replay = Replay([event_from_fields(event_to_fields(each)) for each in self.events])
+        replay = Replay([event_from_fields(event_to_fields(event)) for event in self.events])
         while again.state.tick < self.fleet.state.tick:
             replay.advance(again)
         mine, its = self.fleet.shown.levels["unit"], again.shown.levels["unit"]
         assert all(np.array_equal(mine.arrays[name], its.arrays[name], equal_nan=True) for name in mine.arrays)
 
 
-TestAnyFaults = AnyFaults.TestCase
-TestAnyFaults.settings = settings(max_examples=examples(25), stateful_step_count=20, deadline=None)
+@pytest.mark.hypothesis
+def test_any_faults() -> None:
+    run_state_machine_as_test(AnyFaults, settings=settings(max_examples=examples(25), stateful_step_count=20))

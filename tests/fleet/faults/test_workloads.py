@@ -113,7 +113,7 @@ class TestConfiguration:
     @pytest.mark.parametrize(
         ("faults", "text"),
         [
-            ("[{kind: hnag}]", "workloads.base.0.faults.0.kind: must be one of"),
+            ("[{kind: hnag}]", "workloads.base.0.faults.0.kind: there is no 'hnag'; did you mean hang?"),
             ("[{kind: hang, devices: all}]", "workloads.base.0.faults.0: unknown key 'devices'"),
             ("[{kind: xid}]", "faults: fault 1: code: missing"),
             ("[{kind: nan, metric: colour}]", "faults: fault 1: metric: no metric 'colour'"),
@@ -135,7 +135,7 @@ class TestWholeProfiles:
         profile = PROFILES[name]
         (workload,) = fleet.workloads.running()
         assert len(workload.spec.uses) == len(profile.metrics)
-        assert [fault.spec.kind for fault in fleet.faults.by_id.values()] == [each["kind"] for each in profile.faults]
+        assert [fault.spec.kind for fault in fleet.faults.by_id.values()] == [fault["kind"] for fault in profile.faults]
 
     def test_what_is_said_beside_it(self) -> None:
         fleet = boards()

@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from fakedev.base.errors import Refused
 from fakedev.fleet.events import ClearFault
@@ -123,5 +131,6 @@ class AnyLinks(RuleBasedStateMachine):
             assert (up == ~lost).all()
 
 
-TestAnyLinks = AnyLinks.TestCase
-TestAnyLinks.settings = settings(max_examples=examples(15), stateful_step_count=15, deadline=None)
+@pytest.mark.hypothesis
+def test_any_links() -> None:
+    run_state_machine_as_test(AnyLinks, settings=settings(max_examples=examples(15), stateful_step_count=15))

@@ -115,8 +115,8 @@ class TestWork:
         start(fleet, "dgx-0/1/0", "0:0:0", metrics={"memory": "300MiB"})
         stays = start(fleet, "dgx-0/1/1", "0:0:0", metrics={"memory": "150MiB"})
         advance(fleet, 1)
-        assert [each / MIB for each in of_parts(fleet, "memory_used_bytes")] == [300, 150, 0]
-        assert [each / MIB for each in of_parts(fleet, "memory_free_bytes")] == [100, 50, 100]
+        assert [part / MIB for part in of_parts(fleet, "memory_used_bytes")] == [300, 150, 0]
+        assert [part / MIB for part in of_parts(fleet, "memory_free_bytes")] == [100, 50, 100]
         assert fleet.memory_used_bytes[1] == 450 * MIB
         over = start(fleet, "dgx-0/1/1", "0:0:0", metrics={"memory": "60MiB"})
         assert ended(fleet, 2) == [(2, over, 1, "Limit memory_used_bytes reached, terminated")]
@@ -129,7 +129,7 @@ class TestWork:
         start(fleet, "all", "70:0:0", metrics={"memory": "50%"})
         advance(fleet, 1)
         assert of_parts(fleet, "usage_ratio") == [0.7] * 3
-        assert [each / MIB for each in of_parts(fleet, "memory_used_bytes")] == [200, 100, 50]
+        assert [part / MIB for part in of_parts(fleet, "memory_used_bytes")] == [200, 100, 50]
         assert loads(fleet) == [70] * 4
 
     def test_limits_of_workloads(self) -> None:
@@ -157,7 +157,7 @@ class TestWork:
         fleet = divided_fleet()
         uuids = [facts["part_uuid"] for _, facts in fleet.part_facts(fleet.roster.nodes[0])]
         assert len(set(uuids)) == 3
-        assert {each[14] for each in uuids} == {"5"}
+        assert {uuid[14] for uuid in uuids} == {"5"}
         other = make_fleet(divided_pool(parts=ROUND_PARTS[1:]))
         assert [facts["part_uuid"] for _, facts in other.part_facts(other.roster.nodes[0])] == uuids[1:]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from fakedev.base.errors import Refused
 from fakedev.fleet.events import DivideBoard, Stamped, event_from_fields, event_to_fields
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.parts.mig import Instance
+from fakedev.fleet.record import event_line
 from fakedev.fleet.spec.fleet_spec import FleetSpec, NodeSpec, PoolSpec
 from tests.support.fleet.calibration import mean_type
 from tests.support.fleet.fleets import advance, ended, make_fleet, pool_of, start
@@ -89,7 +91,7 @@ def test_boards_without_mig() -> None:
 @pytest.mark.parametrize("instances", [None, (), HALVES])
 def test_a_record_has_it(instances: tuple[Instance, ...] | None) -> None:
     stamped = Stamped(3, 1, DivideBoard("a", 1, instances))
-    assert event_from_fields(event_to_fields(stamped)) == stamped
+    assert event_from_fields(json.loads(event_line(stamped))) == stamped
     for wrong in ([["3g.40gb", 4]], "3g", [["x", -1, True]]):
         with pytest.raises(Refused):
             event_from_fields(event_to_fields(stamped) | {"instances": wrong})

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from fakedev.base.errors import Refused
 from fakedev.fleet.fleet import Fleet
@@ -94,5 +95,6 @@ class AnyDivision(RuleBasedStateMachine):
         assert math.isfinite(power)
 
 
-TestAnyDivision = AnyDivision.TestCase
-TestAnyDivision.settings = settings(max_examples=examples(20), stateful_step_count=15, deadline=None)
+@pytest.mark.hypothesis
+def test_any_division() -> None:
+    run_state_machine_as_test(AnyDivision, settings=settings(max_examples=examples(20), stateful_step_count=15))

@@ -70,7 +70,7 @@ def test_too_much(names: list[str], text: str) -> None:
 @given(data=st.data())
 def test_any_instances(device: str, data: st.DataObject) -> None:
     mig = mig_of(device)
-    names = data.draw(st.lists(st.sampled_from([each.name for each in mig.profiles]), max_size=8))
+    names = data.draw(st.lists(st.sampled_from([profile.name for profile in mig.profiles]), max_size=8))
     profiles: list[MigProfile] = [profile for name in names if (profile := mig.profile(name))]
     try:
         parts = instances(mig, profiles)
@@ -142,7 +142,7 @@ def test_work_and_faults() -> None:
     )
     found = configured(more)
     assert [each.devices for each in found.fleet.base] == [("p-0/1/1",)]
-    assert [each.devices for each in found.fleet.faults] == [("p-0/0/1",)]
+    assert [fault.devices for fault in found.fleet.faults] == [("p-0/0/1",)]
     with pytest.raises(ConfigurationError) as caught:
         configured(more.replace("p-0/1/1", "p-0/1/2").replace("code: 31", "code: 79"))
     assert str(caught.value).splitlines() == [

@@ -114,6 +114,18 @@ class TestTile:
         assert 10e9 < fleet.pcie_tx_bytes_per_second[0] < 10.1e9
         check_tiles(fleet)
 
+    def test_copies_on_a_board_and_named_traffic_on_a_tile(self) -> None:
+        """The work on the tile names the traffic of the board's link: the copies on the board bring none."""
+        fleet = make_fleet(max_1550())
+        start(fleet, "dgx-0/0", "100:0:0", kind="render", metrics={"copy": "60%"})
+        advance(fleet, 1)
+        check_tiles(fleet)
+        start(fleet, "dgx-0/0/1", "100:0:0", kind="encode", metrics={"pcie_rx": "62%"})
+        advance(fleet, 2)
+        check_tiles(fleet)
+        for name in ("memory_read_bytes_per_second", "memory_write_bytes_per_second"):
+            assert sum(tiles(fleet, name)[:2]) == pytest.approx(boards(fleet, name)[0], rel=1e-9)
+
     def test_shares_and_measured_capability(self) -> None:
         """Half of the memory is half of each tile's; all tiles together are as able as the board that was measured."""
         fleet = make_fleet(max_1550(3))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fakedev.base.errors import Refused
+from fakedev.fleet.events import ClearFault
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.facts import faults_of_link
 from fakedev.fleet.links.link_levels import link_history
@@ -21,7 +22,7 @@ from fakedev.fleet.spec.rack_spec import RackKind, RackSpec
 from fakedev.fleet.spec.xids import Xid
 from tests.support.fleet.calibration import catalog_type
 from tests.support.fleet.faulty_fleets import cleared, inject, shown
-from tests.support.fleet.fleets import advance, make_fleet, reload, start
+from tests.support.fleet.fleets import advance, make_fleet, reload, start, stop
 from tests.support.fleet.link_checks import of_links
 
 #: Eight nodes of four boards in two racks: small ones, but with all switch trays.
@@ -44,7 +45,7 @@ def racks_of(racks: RackSpec = _RACKS, nodes: int = 8, name: str = "gb200") -> P
 def racked(pool: PoolSpec | None = None, **more: Any) -> Fleet:
     """A fleet of two racks at work, some seconds after it began."""
     fleet = make_fleet(pool or racks_of(), seed=3, **more)
-    start(fleet, "all", "100:0:0", kind="training", metrics={"fabric-tx": "40"})
+    start(fleet, "all", "100:0:0", kind="training", metrics={"fabric-tx": "40%"})
     advance(fleet, 20)
     return fleet
 
@@ -116,9 +117,9 @@ class TestFabric:
     def test_a_partition_is_a_clique_of_its_own(self) -> None:
         fleet = make_fleet(racks_of(replace(_RACKS, partition=8)), seed=3)
         facts = [fleet.facts(node)[0] for node in fleet.roster.nodes]
-        assert [each["fabric_clique_id"] for each in facts] == ["0", "0", "1", "1"] * 2
-        assert len({each["fabric_cluster_uuid"] for each in facts}) == 2
-        start(fleet, "nvl-0/*", "100:0:0", metrics={"fabric-tx": "50"})
+        assert [fact["fabric_clique_id"] for fact in facts] == ["0", "0", "1", "1"] * 2
+        assert len({fact["fabric_cluster_uuid"] for fact in facts}) == 2
+        start(fleet, "nvl-0/*", "100:0:0", metrics={"fabric-tx": "50%"})
         advance(fleet, 3)
         received = fleet.fabric_rx_bytes_per_second
         assert received[:8].sum() > 0 and not received[8:].any()
@@ -143,6 +144,7 @@ class TestFabric:
         assert not list(of_links(fleet.roster.links, fleet.state.levels))
         cleared(fleet, fault, 3)
         assert fleet.links_up.tolist() == [18.0] * 32
+        advance(fleet, 30)
         assert shown(fleet, "fabric_health_mask") == _HEALTHY
         assert shown(fleet, "link_recoveries") == 2.0
 
@@ -165,6 +167,27 @@ class TestFabric:
         assert shown(fleet, "links_up", 1) == 18.0
         assert shown(fleet, "fabric_health_mask", 1) == _HEALTHY
         assert shown(fleet, "link_fec_5_codewords", 1) == counted
+
+    def test_a_lost_route_is_being_restored_and_then_unhealthy(self) -> None:
+        """Its links stay up, so that only the health of the fabric and the traffic tell."""
+        fleet = racked()
+        before = shown(fleet, "fabric_tx_bytes_per_second")
+        fault = inject(fleet, kind="route", devices="nvl-0/0", share=0.2)
+        states = []
+        for _ in range(13):
+            fleet.advance()
+            mask = int(shown(fleet, "fabric_health_mask"))
+            states.append((mask & 3, mask >> 2 & 3, mask >> 4 & 3, shown(fleet, "fabric_health_summary")))
+        assert states == [(1, 1, 2, 3.0)] * 10 + [(1, 2, 1, 2.0)] * 3
+        assert shown(fleet, "links_up") == 18.0 and shown(fleet, "xid") == 0
+        assert shown(fleet, "fabric_tx_bytes_per_second") < 0.6 * before
+        assert int(shown(fleet, "fabric_health_mask", 1)) == _HEALTHY
+        assert not list(of_links(fleet.roster.links, fleet.state.levels))
+        cleared(fleet, fault)
+        assert int(shown(fleet, "fabric_health_mask")) >> 2 & 3 == 1
+        advance(fleet, 2)
+        assert int(shown(fleet, "fabric_health_mask")) == _HEALTHY
+        assert shown(fleet, "fabric_tx_bytes_per_second") == pytest.approx(before, rel=0.05)
 
     def test_a_board_without_partition_has_its_links_and_no_traffic(self) -> None:
         fleet = racked()
@@ -194,16 +217,165 @@ class TestFabric:
         assert found.tolist() == [NO_ERRORS, 2 << 8 | 12, 3 << 8 | 7]
 
     @pytest.mark.parametrize("code", range(144, 151))
-    def test_errors_of_nvlink_5_are_reported_and_end_work(self, code: int) -> None:
+    def test_errors_of_nvlink_5_end_work_where_the_catalog_says_so(self, code: int) -> None:
+        """147 and 148 have no action; 145 ends the application; the others need a reset, and end when it is done."""
         fleet = racked()
-        inject(fleet, kind="xid", devices="nvl-0/0", code=code)
+        fault = inject(fleet, kind="xid", devices="nvl-0/0", code=code)
         fleet.advance()
         assert shown(fleet, "xid") == code and shown(fleet, "link_errors") == 1.0
-        assert not fleet.workloads.running()
+        assert bool(fleet.workloads.running()) == (code in (147, 148))
+        assert shown(fleet, "recovery_action") == (code not in (145, 147, 148))
+        assert shown(fleet, "links_up") == (17 if code == Xid.NETIR else 18)
+        if code in (144, 146, 149, 150):
+            cleared(fleet, fault)
+        assert shown(fleet, "recovery_action") == 0.0 and shown(fleet, "links_up") == 18
+
+    def test_a_cable_explains_only_links_that_it_took(self) -> None:
+        """While it wears, another fault has the links; once its own link is down, both have."""
+        fleet = racked()
+        inject(fleet, kind="cable", devices="nvl-0/0", link=2, rate=1000)
+        inject(fleet, kind="link-down", devices="nvl-0/0", link=5)
+        fleet.advance()
+        units = fleet.state.levels["unit"]
+        behind = {each.kind.name for each in fleet.faults.behind("links_up", 0, units)}
+        assert behind == {"link-down"} and shown(fleet, "links_up") == 17
+        assert [each.kind.name for each in fleet.faults.behind("link_raw_ber_ratio", 0, units)] == ["cable"]
+        advance(fleet, 40)
+        units = fleet.state.levels["unit"]
+        behind = {each.kind.name for each in fleet.faults.behind("links_up", 0, units)}
+        assert behind == {"cable", "link-down"} and shown(fleet, "links_up") == 16
+
+    def test_subcodes_are_those_of_the_catalog(self) -> None:
+        """A correctable bit error rate does no harm; what NVIDIA's catalog does not have is refused."""
+        fleet = racked()
+        inject(fleet, kind="xid", devices="nvl-0/0", code=149, subcode=19, status=2, link=3)
+        fleet.advance()
+        assert fleet.workloads.running() and shown(fleet, "links_up") == 18
+        for values, text in (
+            ({"code": 149, "subcode": 5}, "XID 149 has no subcode 5 in NVIDIA's catalog, but 17 NETIR_LINK_DOWN"),
+            ({"code": 149, "reason": 3}, "reasons 0 1 2 4 10 15"),
+            ({"code": 144, "status": 3}, "statuses 0x1 0x2 0x4"),
+            ({"code": 74, "subcode": 5}, "only XIDs 144 to 150"),
+        ):
+            with pytest.raises(Refused, match=text):
+                inject(fleet, kind="xid", devices="nvl-0/0", **values)  # type: ignore[arg-type]  # numbers
+
+
+class TestDomains:
+    """Nodes of a clique share memory by their IMEX daemons."""
+
+    def test_a_node_that_falls_out_degrades_its_domain_alone(self) -> None:
+        fleet = racked()
+        fault = inject(fleet, kind="imex-down", devices="nvl-2/0")
+        fleet.advance()
+        assert of(fleet, "host", "imex_domain_status").tolist() == [1, 1, 2, 1, 0, 0, 0, 0]
+        assert of(fleet, "host", "imex_nodes_ready").tolist() == [3] * 4 + [4] * 4
+        cleared(fleet, fault, 14)
+        assert not of(fleet, "host", "imex_domain_status").any()
+
+    def test_work_that_shares_memory_with_a_node_ends_when_its_daemon_starts_anew(self) -> None:
+        """As NVIDIA's guide has it: nothing happens while the daemon is away, then all imported memory is invalid."""
+        fleet = make_fleet(racks_of(), seed=3)
+        wide = start(fleet, "nvl-[0-2]/*", "90:0:0", kind="training", metrics={"fabric-tx": "40%"})
+        within = start(fleet, "nvl-2/*", "20:0:0", metrics={"fabric-tx": "10%"})
+        apart = start(fleet, "nvl-[1-3]/*", "20:0:0")
+        advance(fleet, 3)
+        fault = inject(fleet, kind="imex-down", node="nvl-2")
+        advance(fleet, 5)
+        assert {wide, within, apart} <= fleet.workloads.by_id.keys()
+        late = start(fleet, "nvl-[2-3]/*", "20:0:0", metrics={"fabric-tx": "10%"})
+        [verdict] = fleet.advance()
+        assert (verdict.workload_id, verdict.code) == (late, 1) and "IMEX daemon of nvl-2/0 is down" in verdict.text
+        fleet.apply(ClearFault(fault))
+        verdicts = [*fleet.advance(), *fleet.advance()]
+        assert [verdict.workload_id for verdict in verdicts] == [wide]
+        assert "started anew" in verdicts[0].text
+        assert {within, apart} <= fleet.workloads.by_id.keys()
+
+    @pytest.mark.parametrize("size", [4, 8, 18, 36, 72])
+    def test_partitions_have_cliques_domains_and_traffic_of_their_own(self, size: int) -> None:
+        """Work on the first GPUs, a partition's number of them, reaches no other partition; what is sent arrives."""
+        fleet = make_fleet(racks_of(RackSpec(partition=size), nodes=18), seed=3)
+        words = [f"nvl-{gpu // 4}/{gpu % 4}" for gpu in range(size)]
+        start(fleet, ",".join(words), "100:0:0", kind="training", metrics={"fabric-tx": "40%"})
+        advance(fleet, 3)
+        facts = [own for node in fleet.roster.nodes for own in fleet.facts(node)]
+        assert [int(own["fabric_clique_id"]) for own in facts] == [gpu // size for gpu in range(72)]
+        arrays = fleet.state.levels["device"].arrays
+        sent, received = arrays["fabric_tx_bytes_per_second"], arrays["fabric_rx_bytes_per_second"]
+        assert (sent[:size] > 0).all() and not sent[size:].any() and not received[size:].any()
+        assert received.sum() == pytest.approx(sent.sum(), rel=0.03)
+        sizes = {18: [5] * 5 + [4] * 4 + [5] * 5 + [4] * 4}
+        wanted = sizes.get(size, [max(1, size // 4)] * 18)
+        assert of(fleet, "host", "imex_nodes_ready").tolist() == wanted
+
+    def test_accesses_time_out_after_a_link_went_down(self) -> None:
+        """For 30 seconds; so they do after XID 145."""
+        fleet = racked()
+        inject(fleet, kind="link-down", devices="nvl-0/0", link=5)
+        inject(fleet, kind="xid", devices="nvl-1/0", code=145)
+        fleet.advance()
+        for device in (0, 4):
+            assert int(shown(fleet, "fabric_health_mask", device)) >> 6 & 3 == 1
+            assert shown(fleet, "fabric_health_summary", device) == 2.0
+        advance(fleet, 31)
+        assert [int(shown(fleet, "fabric_health_mask", device)) >> 6 & 3 for device in (0, 4)] == [2, 2]
+        assert [shown(fleet, "fabric_health_summary", device) for device in (0, 4)] == [3.0, 1.0]
+
+
+class TestBusbarsAndSmoothing:
+    """Limits of trays and rows; how fast boards may change what they draw."""
+
+    def test_a_tray_and_a_row_keep_their_limits(self) -> None:
+        tray = racked(racks_of(replace(_RACKS, tray_power_limit_watts=3000.0)))
+        advance(tray, 20)
+        modules = of(tray, "cpu", "module_power_watts").reshape(8, 2).sum(axis=1)
+        assert (modules < 3000 * 1.03).all() and (modules > 2800).all()
+        row = racked(racks_of(replace(_RACKS, row_power_limit_watts=50_000.0)))
+        advance(row, 20)
+        assert of(row, "rack", "rack_power_watts").sum() == pytest.approx(50_000, rel=0.03)
+
+    def test_power_smoothing_holds_and_ramps(self) -> None:
+        """From idle by 100 W a second; at least 600 W with work and 5 s after it; then down by 50 W a second."""
+        racks = replace(_RACKS, ramp_up_watts=100.0, ramp_down_watts=50.0, smoothing_floor_percent=50.0,
+                        smoothing_hold_seconds=5.0)  # fmt: skip
+        fleet = make_fleet(racks_of(racks), seed=3)
+        advance(fleet, 2)
+        idle = shown(fleet, "power_watts")
+        work = start(fleet, "all", "100:0:0", kind="training")
+        seen = []
+        for _ in range(14):
+            fleet.advance()
+            seen.append(shown(fleet, "power_watts"))
+        assert max(np.diff([idle, *seen])) < 130 and seen[-1] > 1000
+        stop(fleet, work)
+        fallen = []
+        for _ in range(30):
+            fleet.advance()
+            fallen.append(shown(fleet, "power_watts"))
+        assert min(np.diff(fallen)) > -60 and fallen[-1] < 250
+        assert shown(fleet, "usage_ratio") == 0.0
+        free = racked()
+        stop(free, next(iter(free.workloads.by_id)))
+        free.advance()
+        free.advance()
+        assert shown(free, "power_watts") < 250
 
 
 class TestCooling:
     """Coolant by rack and tray; air by rack and row."""
+
+    def test_a_valve_that_sticks_heats_its_tray_alone(self) -> None:
+        fleet = racked()
+        advance(fleet, 90)
+        before = fleet.temperature_celsius.copy()
+        inject(fleet, kind="valve", devices="nvl-5/0", share=0.3)
+        advance(fleet, 90)
+        hotter = fleet.temperature_celsius > before + 5
+        assert hotter[20:24].all() and not hotter[:20].any() and not hotter[24:].any()
+        flow = of(fleet, "rack", "coolant_flow_litres_per_minute")
+        assert flow[0] == 80.0 and flow[1] == pytest.approx(80 * (3 + 0.3) / 4)
+
 
     def test_a_failed_pump_heats_its_rack_alone(self) -> None:
         fleet = racked()

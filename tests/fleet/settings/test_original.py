@@ -144,7 +144,7 @@ LIMITS: dict[str, Any] = DEVICE["MetricLimits"]
         ({"dev": IDENTITY}, "dev.json:1: is the original's identity, where its device type is expected"),
         ({"dev": '{"MetricLimits": {"fan": {"Max": 1e999}}}'}, "dev.json:1: 1e999 is too large for a number"),
         ({"dev": '{"MetricLimits": {"fan": {"Max": NaN}}}'}, "dev.json:1: NaN is not JSON: a text goes in quotes, a number is written as 1.5e3"),
-        ({"list": {"DeviceLabels": DEVICES["DeviceLabels"][:1]}}, "f.yaml:1: 2 devices are asked for, and the list list.json has 1: ask for fewer, or list more"),
+        ({"list": {"DeviceLabels": DEVICES["DeviceLabels"][:1]}}, "f.yaml:1: 2 devices are requested, and the list list.json has 1: request fewer, or list more"),
         ({"list": {"DeviceLabels": [{"file": "card0"}, {"file": "card0"}]}}, "list.json:7: DeviceLabels: the file 'card0' is there twice (first in line 4)"),
         ({"list": {"DeviceLabels": {}}}, "list.json:1: is the original's device type, where its device list is expected"),
         ({"id": IDENTITY | {"DeviceLabelMap": {"adr": "x"}}}, "id.json:3: DeviceLabelMap.adr: no device of pool a has the label 'adr'; did you mean 'addr'?"),
@@ -210,7 +210,7 @@ def test_more_devices_than_the_original_lists() -> None:
     text = pool(device="dg1-4905.json", devices="devlist.json", devices_per_node="129", identity="collectd.json")
     path = str(ORIGINALS / "f.yaml")
     assert problems_of(path, text) == [
-        f"{path}:1: 129 devices are asked for, and the list devlist.json has 128: ask for fewer, or list more"
+        f"{path}:1: 129 devices are requested, and the list devlist.json has 128: request fewer, or list more"
     ]
 
 

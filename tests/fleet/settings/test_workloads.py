@@ -64,7 +64,7 @@ def test_schedules_of_pools() -> None:
         pool(nodes="1", **{"devices-per-node": "4", "profile": f"[{slow}, static]", "devices": f"[{{index: 3, profile: {fast}}}]"})
     ).fleet.base
     assert (first.name, first.devices, first.repeat) == ("schedule-a-0", ("a-0/0", "a-0/2"), 3)
-    assert [(each.name, each.devices, each.repeat) for each in others] == [
+    assert [(other.name, other.devices, other.repeat) for other in others] == [
         ("static-a-0", ("a-0/1",), 0), ("schedule-a-0", ("a-0/3",), 0),
     ]  # fmt: skip
     assert problems(pool(profile="{schedule: [{time: 0, utilization: 5}, {utilization: 6}]}")) == [
@@ -216,7 +216,7 @@ def test_uses_are_values() -> None:
     ],
 )
 def test_too_many(limits: str, problem: str) -> None:
-    of_configuration = " (the workloads and faults of the configuration, with those of profiles)"
+    of_configuration = " (workloads and faults of the configuration, including profiles)"
     assert problems(pool(nodes="2", profile="degrading") + f"\nlimits:\n  {limits}\n") == [
         f"f.yaml:6: {problem}{of_configuration}"
     ]

@@ -42,7 +42,7 @@ class TestWorkloads:
         assert workload_from_fields(fields_of_workload(workload)) == workload
         assert workload_from_fields({**fields, "repeat": 2}).repeat == 2
         rows = re.findall(rf"^\| `{name}` \| .*$", PAGE, re.MULTILINE)
-        (row,) = (each for each in rows if PROFILES[name].summary in each)
+        (row,) = (row for row in rows if PROFILES[name].summary in row)
         profile = PROFILES[name].fields["profile"]
         assert f"`{profile}`" in row or len(profile) > 100
 
@@ -51,7 +51,7 @@ class TestWorkloads:
         whole = workload_from_fields(
             {"name": "x", "devices": "all", "profile": {"schedule": entries, "repeat": 5}}
         )
-        assert [(each.value, each.seconds) for each in whole.activities] == [(80, 3600), (10.5, 90)]
+        assert [(activity.value, activity.seconds) for activity in whole.activities] == [(80, 3600), (10.5, 90)]
         assert whole.repeat == 5
         assert workload_from_fields({"name": "x", "devices": "all", "profile": entries}).activities == whole.activities
 

@@ -246,14 +246,19 @@ DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
         ("metrics", {"memry": "1GiB"}, "metrics: 'memry' is no metric that workloads bring; did you mean memory?"),
         ("metrics", {"power": 5}, "metrics: 'power' is no metric that workloads bring: give one of memory, "
                                   "memory-bandwidth, tensor, copy, encoder, decoder, render, fabric-tx, "
-                                  "fabric-rx, pcie-tx, pcie-rx, hung, pcie-replays, link-errors, link-recoveries, "
+                                  "fabric-rx, pcie-tx, pcie-rx, hung, cpu-cores, pcie-replays, link-errors, "
+                                  "link-recoveries, "
                                   "retired-pages-single-bit, retired-pages-double-bit, "
                                   "remapped-rows-uncorrectable, remapped-rows-correctable, resets, "
                                   "programming-errors, driver-errors, cache-errors-correctable, "
                                   "cache-errors-uncorrectable, non-compute-errors-correctable, "
                                   "non-compute-errors-uncorrectable, memory-errors-correctable, "
                                   "memory-errors-uncorrectable"),
-        ("metrics", {"memory": "1GiB", "memory_used_bytes": 5}, "metrics: memory is given twice"),
+        ("metrics", {"memory": "1GiB", "memory_used_bytes": "5GB"}, "metrics: memory is given twice"),
+        ("metrics", {"fabric-tx": "95"}, "metrics: fabric-tx: 95 means bytes: write 95% for a share of the "
+                                         "device's maximum, or 95GB"),
+        ("metrics", {"memory": [[80, 0, 5], [0.5, 0, 0]]}, "metrics: memory: 80 means bytes: write 80% for a share "
+                                                          "of the device's maximum, or 80GB"),
         ("metrics", {"memory": "ten"}, "metrics: memory: activity 1: 'ten' is no size: give bytes, or a number with "
                                        "kB, MB, GB, KiB, MiB, GiB or TiB"),
         ("metrics", {"memory": "ramp(1GiB,50%):0:5"}, "metrics: memory: activity 1: ramp: '1GiB' has no %: where one "
@@ -262,7 +267,7 @@ DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
         ("metrics", {"memory": -5}, "metrics: memory: activity 1: size -5 is not within 0 to 1.15292e+18"),
         ("metrics", {"memory": None}, "metrics: memory: must be size:fluctuation:seconds, or a list of activities"),
         ("metrics", {"tensor": 50}, "metrics: tensor: activity 1: share 50 is not within 0 to 1"),
-        ("metrics", {"resets": "5%"}, "metrics: resets: there is no maximum of which a share could be asked"),
+        ("metrics", {"resets": "5%"}, "metrics: resets: there is no maximum of which a share could be requested"),
         ("metrics", {"memory": [{"load": 5}]}, "metrics: memory: activity 1: unknown 'load': an activity has value, "
                                                "fluctuation, seconds, spread, once"),
         ("metrics", {5: 5}, "metrics: 5 is no name of a metric"),
@@ -293,7 +298,7 @@ DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
         ("profile", "cluster", f"profile: cluster mixes profiles over the devices of a pool: give it as profile of a "
                                f"pool, or one of {', '.join(PROFILES)}"),
         ("metrics", {"memory": "5%:0:9:2,1%"}, "metrics: memory: activity 1: a spread is for the activities of the "
-                                               "load: those of metrics run in the same time"),
+                                               "load: activities of metrics run in the same time"),
         ("profil", "98:1:0", "profil: is not a field of a workload; did you mean profile?"),
         ("colour", "red", "colour: is not a field of a workload"),
     ],

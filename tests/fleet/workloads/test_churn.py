@@ -60,7 +60,7 @@ class TestArrival:
     def test_rate(self, arrivals: list[Arrival]) -> None:
         expected = 0.05 * 3600 * 50
         self.assert_about(len(arrivals), expected, math.sqrt(expected))
-        by_node = Counter(each.workload.devices[0].partition("/")[0] for each in arrivals)
+        by_node = Counter(arrival.workload.devices[0].partition("/")[0] for arrival in arrivals)
         spread = sum((count - expected / 50) ** 2 for count in by_node.values()) / 50
         self.assert_about(spread, expected / 50, expected / 50 * math.sqrt(2 / 50))
         expected = 0.9 * 600 * 50
@@ -68,20 +68,20 @@ class TestArrival:
 
     @pytest.mark.slow
     def test_kinds(self, arrivals: list[Arrival]) -> None:
-        jobs = [each.workload for each in arrivals if each.workload.name == "job"]
+        jobs = [arrival.workload for arrival in arrivals if arrival.workload.name == "job"]
         count = len(arrivals)
         self.assert_about(len(jobs), count / 4, math.sqrt(count * 3 / 16))
-        for devices, times in Counter(len(each.devices) for each in jobs).items():
+        for devices, times in Counter(len(job.devices) for job in jobs).items():
             assert devices in (1, 2, 4)
             self.assert_about(times, len(jobs) / 3, math.sqrt(len(jobs) * 2 / 9))
-        lasts = [each.ttl_seconds for each in jobs]
+        lasts = [job.ttl_seconds for job in jobs]
         assert 60 <= min(lasts) < 66 and 5450 < max(lasts) <= 6000, (min(lasts), max(lasts))
-        self.assert_about(sum(each < 600 for each in lasts), len(jobs) / 2, math.sqrt(len(jobs)) / 2)
-        assert {each.workload.ttl_seconds for each in arrivals} - set(lasts) == {600.0}
+        self.assert_about(sum(last < 600 for last in lasts), len(jobs) / 2, math.sqrt(len(jobs)) / 2)
+        assert {arrival.workload.ttl_seconds for arrival in arrivals} - set(lasts) == {600.0}
 
     @pytest.mark.slow
     def test_another_list(self, arrivals: list[Arrival]) -> None:
-        before = {each.workload_id: each.workload for each in arrivals}
+        before = {arrival.workload_id: arrival.workload for arrival in arrivals}
         job, serve = KINDS
         again = drawn(0.05, ticks=600, kinds=(serve, replace(job, counts=(4, 1, 2))))
         assert again and all(before[each.workload_id] == each.workload for each in again)
@@ -98,8 +98,8 @@ class TestArrival:
     def test_names(self, arrivals: list[Arrival]) -> None:
         """Pods are named as Kubernetes names them: those of a deployment share a hash, those of jobs have their own."""
         names: dict[str, set[str]] = {"job": set(), "serve": set()}
-        for each in arrivals:
-            names[each.workload.name].add(each.workload.pod)
+        for arrival in arrivals:
+            names[arrival.workload.name].add(arrival.workload.pod)
         for each in names["serve"]:
             assert re.search("^serve-[b-z2-9]{10}-[b-z2-9]{5}$", each)
         for each in names["job"]:
@@ -109,13 +109,13 @@ class TestArrival:
 
     @pytest.mark.slow
     def test_a_function_of_seed_names_and_tick(self, arrivals: list[Arrival]) -> None:
-        early = [each for each in arrivals if int(each.workload_id.split("-")[3]) <= 600]
+        early = [arrival for arrival in arrivals if int(arrival.workload_id.split("-")[3]) <= 600]
         assert drawn(0.05, ticks=600) == early
         assert drawn(0.05, seed=2, ticks=600) != early
         more = pool_of("other", nodes=3, churn=ChurnSpec(0.05, KINDS))
         roster = Roster([more, pool_of(nodes=60, devices_per_node=32, churn=ChurnSpec(0.05, KINDS))])
         churn = Churn(1, 1.0, roster)
-        found = [each for tick in range(1, 601) for each in churn.arrivals(tick, lambda device: True)]
+        found = [arrival for tick in range(1, 601) for arrival in churn.arrivals(tick, lambda device: True)]
         names = {each.workload_id for each in early}
         assert [each for each in found if each.workload_id in names] == early
 

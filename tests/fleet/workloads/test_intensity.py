@@ -52,7 +52,7 @@ def test_each_activity_has_its_own() -> None:
     advance(fleet, 1)
     seen = []
     for _ in range(5):
-        seen.append([each[0] for each in shares(fleet)])
+        seen.append([share[0] for share in shares(fleet)])
         advance(fleet, 1)
     expected = [[1.0, 0.45], [1.0, 0.45], [1.0, 0.1], [0.3, 0.25], [0.4, 0.4]]
     assert seen == [pytest.approx(each, abs=1e-7) for each in expected]

@@ -121,7 +121,7 @@ class TestLabelsOfWorkloads:
         node = fleet.roster.nodes[0]
         profiles = [facts.get("dra_mig_profile") for _, facts in fleet.part_facts(node)]
         assert profiles == [None, "1g.10gb", None]
-        assert [[each.get("dra_mig_profile") for each in facts] for _, facts in fleet.shared_part_facts(node)] == [
+        assert [[fact.get("dra_mig_profile") for fact in facts] for _, facts in fleet.shared_part_facts(node)] == [
             [None], ["1g.10gb"], [None],
         ]  # fmt: skip
 

@@ -15,6 +15,7 @@ from fakedev.fleet.spec.device_types import DeviceType, Dynamics, Range
 from fakedev.fleet.spec.fleet_spec import FleetSpec, NodeSpec, PoolSpec
 from fakedev.fleet.spec.workload_fields import workload_from_fields
 from fakedev.fleet.workloads.workload import Verdict
+from tests.support.fleet.calibration import catalog_type
 
 BOARD = DeviceType(
     "board",
@@ -77,6 +78,20 @@ def test_a_shared_board_gives_each_its_part(loads, seconds):
         start(shared, name="other", profile=f"{load}:0:0", **{"seconds-of": "time"})
     assert run(shared) == pytest.approx(seconds, abs=max(1, len(loads)))
     assert run(fleet(), devices="n/1") == 60
+
+
+@pytest.mark.parametrize("tick_seconds", [0.25, 1.0, 10.0])
+@pytest.mark.parametrize(
+    ("metric", "one", "other", "seconds"),
+    [("pcie_rx", "60%", "60%", 72), ("memory-bandwidth", "70%", "80%", 90), ("pcie_tx", "40%", "60%", 60)],
+)
+def test_a_shared_link_gives_each_its_part(
+    metric: str, one: str, other: str, seconds: int, tick_seconds: float
+) -> None:
+    """Two workloads that ask for 120 % of a link need 1.2 times as long; the first tick has no past."""
+    shared = fleet(catalog_type("h100"), tick_seconds)
+    start(shared, profile="10:0:0", metrics={metric: other})
+    assert run(shared, profile="10:0:60", metrics={metric: one}) == pytest.approx(seconds, abs=2 * tick_seconds)
 
 
 def test_memory_bound_work_hardly_minds():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fakedev.kubernetes.api_client import ApiClient
+from fakedev.kubernetes.client.api_client import ApiClient
 from tests.support.kube.api_server import ClusterApi
 from tests.support.kube.memory_reactor import LinkedReactor
 

@@ -12,8 +12,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
 from fakedev.base.backoff import Backoff
-from fakedev.kubernetes.api_client import EVENTS_FLOW, ApiClient, RequestQueue
-from fakedev.kubernetes.api_paths import Target, node_path, parse_path, pod_path, role_rule, verb_of
+from fakedev.kubernetes.client.api_client import EVENTS_FLOW, ApiClient, RequestQueue
+from fakedev.kubernetes.client.api_paths import Target, node_path, parse_path, pod_path, role_rule, verb_of
 from fakedev.runtime.http_client import ApiError, error_of_answer, error_of_status
 from fakedev.runtime.tls_settings import ApiServer
 from tests.support.deferreds import assert_no_result, failure_result_of, success_result_of
@@ -66,7 +66,7 @@ def test_a_request_that_is_sent_again_goes_first() -> None:
 
 
 def test_no_more_than_so_many_are_in_flight() -> None:
-    queue = RequestQueue(Clock(), 100, 3)
+    queue = RequestQueue(Clock(), 100, 3, burst=5)
     sent = [queue.place("a") for _ in range(5)]
     assert [each.called for each in sent] == [True, True, True, False, False]
     queue.leave()
@@ -83,7 +83,7 @@ def test_no_more_than_so_many_wait() -> None:
 
 def test_a_long_time_is_one_burst() -> None:
     clock = Clock()
-    queue = RequestQueue(clock, 5, 100)
+    queue = RequestQueue(clock, 5, 100, burst=5)
     clock.advance(1000)
     sent = [queue.place("a") for _ in range(20)]
     assert sum(each.called for each in sent) == 5
@@ -225,14 +225,14 @@ def test_what_the_server_forbids_is_a_line_for_the_role(
         asked = client.merge_patch(f"{NODES}/dgx-0/status", {})
         reactor.settle()
         assert failure_result_of(asked, ApiError).value.code == 403
-    (text,) = client.troubles.texts
+    (text,) = client.open_problems.texts
     rule = '- {apiGroups: [""], resources: ["nodes/status"], verbs: ["patch"]}'
     assert text.startswith(f'the API server forbids to patch nodes/status "dgx-0": add to the ClusterRole: {rule}')
     api.works(failure)
     asked = client.merge_patch(f"{NODES}/dgx-0/status", {})
     reactor.settle()
     success_result_of(asked)
-    assert client.troubles.texts == ()
+    assert client.open_problems.texts == ()
 
 
 def test_the_rest_goes_on_when_something_is_forbidden(
@@ -243,7 +243,7 @@ def test_the_rest_goes_on_when_something_is_forbidden(
     failed = client.request("POST", "/api/v1/namespaces/default/events", body={"metadata": {"name": "a"}})
     asked = client.request("GET", NODES)
     reactor.settle()
-    assert "add to the ClusterRole" in client.troubles.texts[0]
+    assert "add to the ClusterRole" in client.open_problems.texts[0]
     failure_result_of(failed, ApiError)
     success_result_of(asked)
 
@@ -261,11 +261,11 @@ class TestBusyServers:
         assert_no_result(first)
         assert_no_result(second)
         success_result_of(other)
-        assert "busy (429)" in client.troubles.texts[0]
+        assert "busy (429)" in client.open_problems.texts[0]
         reactor.pass_seconds(0.2)
         success_result_of(first)
         success_result_of(second)
-        assert client.troubles.texts == ()
+        assert client.open_problems.texts == ()
 
     def test_waits_double_when_the_server_does_not_say(
         self, api: ClusterApi, client: ApiClient, reactor: LinkedReactor
@@ -317,13 +317,13 @@ class TestLostServers:
         # 0, 0.2, 0.6, 1.4, 3, 6.2, 12.6, 25.4
         assert client.statistics.requests == {("list", "nodes", 0): 16 + 7}
         assert not client.statistics.is_connected
-        (text,) = client.troubles.texts
+        (text,) = client.open_problems.texts
         assert text == f"cannot connect to {api.url}: no program listens there; it is tried again"
         api.start()
         reactor.pass_seconds(30)
         for each in asked:
             success_result_of(each)
-        assert client.troubles.texts == ()
+        assert client.open_problems.texts == ()
         assert client.statistics.is_connected
 
     def test_a_closed_kept_connection_is_no_trouble(
@@ -334,13 +334,13 @@ class TestLostServers:
         asked = client.merge_patch(f"{NODES}/dgx-0", {})
         reactor.settle()
         success_result_of(asked)
-        assert client.troubles.texts == ()
+        assert client.open_problems.texts == ()
 
     def test_a_slow_answer_is_given_up(self, api: ClusterApi, client: ApiClient, reactor: LinkedReactor) -> None:
         api.be_slow(40)
         asked = client.request("GET", NODES)
         reactor.pass_seconds(30.1)
-        assert "does not answer in time" in client.troubles.texts[0]
+        assert "does not answer in time" in client.open_problems.texts[0]
         api.works()
         reactor.pass_seconds(1)
         success_result_of(asked)
@@ -366,12 +366,12 @@ def test_cancelled_requests_are_forgotten(api: ClusterApi, client: ApiClient, re
 
 
 def test_requests_keep_to_the_rate(api: ClusterApi, reactor: LinkedReactor) -> None:
-    """A burst of one second's requests, then so many a second."""
+    """A burst of two seconds' requests, then so many a second."""
     client = make_client(api.server, reactor, requests_per_second=10)
     asked = [client.request("GET", NODES) for _ in range(40)]
     reactor.settle()
-    assert api.requests.total() == 10
-    reactor.pass_seconds(2)
+    assert api.requests.total() == 20
+    reactor.pass_seconds(1)
     assert 29 <= api.requests.total() <= 30
     reactor.pass_seconds(1.2)
     for each in asked:
@@ -420,14 +420,14 @@ def test_a_wrong_token_is_told(api: ClusterApi, reactor: LinkedReactor) -> None:
     asked = client.request("GET", NODES)
     reactor.settle()
     assert failure_result_of(asked, ApiError).value.code == 401
-    assert "refuses the token" in client.troubles.texts[0]
+    assert "refuses the token" in client.open_problems.texts[0]
     assert client.statistics.requests == {("list", "nodes", 401): 1}
 
 
 def test_an_endless_answer_is_refused(
     api: ClusterApi, client: ApiClient, reactor: LinkedReactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fakedev.kubernetes.api_client.MOST_BODY_BYTES", 1000)
+    monkeypatch.setattr("fakedev.kubernetes.client.api_client.MOST_BODY_BYTES", 1000)
     api.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "x" * 5000}})
     asked = client.request("GET", "/api/v1/configmaps")
     reactor.settle()

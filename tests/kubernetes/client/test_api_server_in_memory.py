@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from fakedev.kubernetes.api_client import ApiClient
+from fakedev.kubernetes.client.api_client import ApiClient
 from fakedev.runtime.http_client import ApiError
 from tests.support.deferreds import assert_no_result, failure_result_of, success_result_of
 from tests.support.kube.api_server import ClusterApi, node, pod

@@ -16,9 +16,9 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.protocol import Factory, Protocol
 
-from fakedev.kubernetes.api_client import ApiClient
+from fakedev.kubernetes.client.api_client import ApiClient
+from fakedev.kubernetes.client.watch import Watch
 from fakedev.kubernetes.settings import in_cluster, read_kubeconfigs
-from fakedev.kubernetes.watch import Watch
 from fakedev.runtime.http_client import ApiError, no_answer
 from fakedev.runtime.tls import CannotConnect
 from fakedev.runtime.tls_settings import ApiServer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fakedev.kubernetes.api_client import ApiClient
-from fakedev.kubernetes.lease import Lease
+from fakedev.kubernetes.client.api_client import ApiClient
+from fakedev.kubernetes.client.lease import Lease
 from tests.support.deferreds import success_result_of
 from tests.support.kube.api_server import ClusterApi
 from tests.support.kube.memory_reactor import LinkedReactor
@@ -163,7 +163,8 @@ def test_a_missing_rule_is_told(api: ClusterApi, reactor: LinkedReactor) -> None
     one = Candidate(api, "one")
     reactor.pass_seconds(30)
     assert one.words == ["waiting"]
-    assert 'apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["list"]' in one.client.troubles.texts[0]
+    text = one.client.open_problems.texts[0]
+    assert 'apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["list"]' in text
     api.works(failure)
     reactor.pass_seconds(11)
     assert one.words == ["waiting", "acquired"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fakedev.kubernetes.api_client import ApiClient
-from fakedev.kubernetes.watch import Watch
+from fakedev.kubernetes.client.api_client import ApiClient
+from fakedev.kubernetes.client.watch import Watch
 from tests.support.kube.api_server import ClusterApi, node, pod
 from tests.support.kube.memory_reactor import LinkedReactor
 from tests.support.logged_errors import LoggedErrors
@@ -291,11 +291,11 @@ def test_what_is_forbidden_is_tried_again(
     reactor.pass_seconds(100)
     assert seen.words == ["lost"]
     assert api.requests["list", "pods", 403] <= 12
-    assert '- {apiGroups: [""], resources: ["pods"], verbs: ["list"]}' in client.troubles.texts[0]
+    assert '- {apiGroups: [""], resources: ["pods"], verbs: ["list"]}' in client.open_problems.texts[0]
     api.works(failure)
     reactor.pass_seconds(31)
     assert seen.words == ["lost", "listed"]
-    assert client.troubles.texts == ()
+    assert client.open_problems.texts == ()
 
 
 def test_a_watch_that_is_forbidden_lists_ever_more_rarely(
@@ -305,7 +305,7 @@ def test_a_watch_that_is_forbidden_lists_ever_more_rarely(
     Watch(client, PODS, seen).start()
     reactor.pass_seconds(100)
     assert api.requests["list", "pods", 200] <= 12
-    assert 'verbs: ["watch"]' in client.troubles.texts[0]
+    assert 'verbs: ["watch"]' in client.open_problems.texts[0]
 
 
 def test_a_busy_server_is_left_alone_as_long_as_it_says(

@@ -30,12 +30,14 @@ workloads: {listen: []}
 class Mock:
     """A fakedev beside the cluster, as at home."""
 
-    def __init__(self, start_async: StartAsync, folder: Path, cluster: Cluster) -> None:
+    def __init__(
+        self, start_async: StartAsync, folder: Path, cluster: Cluster, configuration: str = CONFIGURATION
+    ) -> None:  # fmt: skip
         self._start_async = start_async
         self._folder = folder
         self._cluster = cluster
         self._options = ["--config", str(folder / "fakedev.yaml")]
-        text = CONFIGURATION.replace("KUBECONFIG", str(cluster.kubeconfig))
+        text = configuration.replace("KUBECONFIG", str(cluster.kubeconfig))
         (folder / "fakedev.yaml").write_text(text, encoding="utf-8")
 
     async def serve(self) -> AsyncService:

@@ -9,7 +9,7 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 
-from fakedev.kubernetes.api_paths import PERMISSIONS, Need
+from fakedev.kubernetes.client.api_paths import PERMISSIONS, Need
 from tests.support.kube.api_server import ClusterApi
 from tests.support.kube.manifests import MANIFESTS, objects_of, printed_by_script
 from tests.support.kube.permissions import not_allowed
@@ -62,7 +62,7 @@ async def test_requests(
     service = await ready(program, tmp_path / "ready.json")
 
     async def made(verb: str, resource: str) -> None:
-        await eventually(lambda: any(each[:2] == (verb, resource) for each in api.requests), f"{verb} {resource}")
+        await eventually(lambda: any(request[:2] == (verb, resource) for request in api.requests), f"{verb} {resource}")
 
     async def is_there() -> bool:
         return (await service.fetch("/nodes/kwok-dgx-0/metrics")).status == 200

@@ -50,7 +50,7 @@ def claiming(name: str, claim: str, *containers: str, request: str = "") -> dict
     use = {"name": "gpus", **({"request": request} if request else {})}
     item["spec"]["resourceClaims"] = [{"name": "gpus", "resourceClaimName": claim}]
     item["spec"]["containers"] = [
-        {"name": each, "image": "busybox", "resources": {"claims": [use]}} for each in containers or ("main",)
+        {"name": container, "image": "busybox", "resources": {"claims": [use]}} for container in containers or ("main",)
     ]
     return item
 
@@ -102,7 +102,7 @@ def test_instances(tmp_path: Path) -> None:
     cluster = followed(tmp_path, "a", more=DRA, pool=", mig: [1g.10gb, 2g.20gb]")
     devices = {each["name"]: each for each in slices_of(cluster)[0]["spec"]["devices"]}
     assert len(devices) == 16
-    (name,) = [each for each in devices if each.startswith("gpu-0-mig-2g20gb-14-")]
+    (name,) = [device for device in devices if device.startswith("gpu-0-mig-2g20gb-14-")]
     assert devices[name]["attributes"]["type"]["string"] == "mig"
     item = cluster.api.add(claiming("train", "slice"))
     add_claim(cluster, "slice", {"gpu": name}, item)
@@ -134,3 +134,68 @@ def test_a_claimed_device_that_fails(tmp_path: Path) -> None:
     cluster.tick(3)
     cluster.say("fault xid code=79 devices=a/5", ticks=3)
     assert cluster.api.requests["create", "pods/eviction", 201] == 1
+
+
+MPS = {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 50, "defaultPinnedDeviceMemoryLimit": "10Gi"}}
+SLICES_OF_TIME = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}
+
+
+def configured(cluster: FollowedCluster, name: str, devices: dict[str, str], *configs: tuple[list[str], Any]) -> None:
+    """A running pod with a claim whose requests have parameters for the driver, as NVIDIA's examples have them."""
+    item = cluster.api.add(claiming(name, name))
+    add_claim(cluster, name, devices, item)
+    claim = cluster.api.get(CLAIMS, name, "default")
+    opaque = [
+        {
+            "source": "FromClaim", "requests": requests,
+            "opaque": {"driver": DRIVER, "parameters": {"apiVersion": "resource.nvidia.com/v1beta1", **parameters}},
+        }
+        for requests, parameters in configs
+    ]  # fmt: skip
+    allocation = claim["status"]["allocation"]
+    allocation["devices"]["config"] = opaque
+    cluster.modify(CLAIMS, name, {"status": {"allocation": allocation}}, ticks=6)
+
+
+def test_shared_by_mps_and_by_time(cluster: FollowedCluster) -> None:
+    """MPS bounds how busy the engines get, and the memory; time slices bound nothing. Each request has its own."""
+    configured(
+        cluster, "both", {"ts-gpu": "gpu-0", "mps-gpu": "gpu-1"},
+        (["ts-gpu"], {"kind": "GpuConfig", "sharing": SLICES_OF_TIME}),
+        (["mps-gpu"], {"kind": "GpuConfig", "sharing": MPS}),
+    )  # fmt: skip
+    assert cluster.events("both") == []
+    power = [float(row["value"]) for row in cluster.rows("a", "DCGM_FI_DEV_POWER_USAGE")[:2]]
+    memory = [float(row["value"]) for row in cluster.rows("a", "DCGM_FI_DEV_FB_USED")[:2]]
+    usage = [float(row["value"]) for row in cluster.rows("a")[:2]]
+    assert usage[1] > 75
+    assert memory[0] > 15_000
+    assert 10_000 < memory[1] < 11_000
+    assert power[1] < power[0] - 50
+    spec = [each.spec for each in cluster.app.fleet.workloads.by_id.values()]
+    found = {each.devices: [one.percent for one in each.intensities] for each in spec}
+    assert found == {("a/0",): [], ("a/1",): [50.0]}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"kind": "GpuConfig", "sharing": {**MPS, "strategy": "MPSS"}}, "sharing.strategy: must be TimeSlicing or MPS"),
+        ({"kind": "GpuConfig", "share": {}}, "parameters.share: unknown; did you mean sharing?"),
+        ({"kind": "MigDeviceConfig"}, "parameters.kind: must be GpuConfig"),
+        (
+            {"kind": "GpuConfig", "sharing": {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 101}}},
+            "mpsConfig.defaultActiveThreadPercentage: must be a whole number from 0 to 100",
+        ),
+        (
+            {"kind": "GpuConfig", "sharing": {**MPS, "timeSlicingConfig": {}}},
+            "sharing.timeSlicingConfig: cannot be used with the strategy MPS",
+        ),
+    ],
+)
+def test_parameters_that_the_driver_refuses(cluster: FollowedCluster, parameters: Any, text: str) -> None:
+    """The pod has no device, and an Event at it says what is wrong, as where a kubelet prepares the claim."""
+    configured(cluster, "train", {"gpu": "gpu-0"}, (["gpu"], parameters))
+    ((_, reason, message),) = cluster.events("train")
+    assert (reason, message) == ("FailedPrepareDynamicResources", f"claim default/train: {text}")
+    assert shown(cluster) == set()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from fakedev.kubernetes.api_client import ApiClient
 from fakedev.kubernetes.cleaning import Cleaning
+from fakedev.kubernetes.client.api_client import ApiClient
 from fakedev.kubernetes.pods import DEVICES
 from fakedev.runtime.http_client import ApiError
 from tests.support.deferreds import failure_result_of, success_result_of

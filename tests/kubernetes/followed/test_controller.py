@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from fakedev.fleet.events import ChangeNodes
+from fakedev.fleet.events import ChangeNodes, Where
 from fakedev.fleet.fleet import Fleet
 from fakedev.kubernetes.controller import FleetNodes
-from fakedev.kubernetes.nodes import ClusterNode
+from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode
 from fakedev.runtime.turns import STEPS_AT_ONCE, Inbox
 from tests.support.kube.api_server import node, pod
 from tests.support.kube.followed import GPU, LABEL, FollowedCluster
@@ -81,13 +81,13 @@ def test_nodes_are_compared_only_when_they_have_changed(cluster: FollowedCluster
     """Heartbeats, pods and ticks change nothing of which nodes the fleet has: to compare all of them takes long."""
     looks: list[int] = []
 
-    class Nodes(dict[str, str]):
+    class Nodes(dict[str, Where]):
         def items(self) -> Any:
             looks.append(len(looks))
             return super().items()
 
     nodes = FleetNodes(cluster.app.fleet, cluster.reactor)
-    wanted = Nodes(a="h100", b="h100")
+    wanted = Nodes(a=("h100", ()), b=("h100", ()))
     for _ in range(5):
         nodes.want(wanted)
         nodes.ticked()

@@ -9,13 +9,13 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from fakedev.fleet.spec.fault_kinds import KINDS
-from fakedev.kubernetes.api_client import ApiClient
-from fakedev.kubernetes.api_paths import Need
 from fakedev.kubernetes.cleaning import proof
-from fakedev.kubernetes.device_fault import proof_rows, table
-from tests.kubernetes.objects import device_fault
+from fakedev.kubernetes.client.api_client import ApiClient
+from fakedev.kubernetes.client.api_paths import Need
+from fakedev.kubernetes.faults.device_fault import proof_rows, table
+from tests.kubernetes.objects import GPU, device_fault
 from tests.support.deferreds import success_result_of
-from tests.support.kube.api_server import node
+from tests.support.kube.api_server import node, pod
 from tests.support.kube.followed import LABEL, POOLS, FollowedCluster, followed
 from tests.support.kube.permissions import not_allowed
 
@@ -147,12 +147,12 @@ class TestTimes:
         cluster.add(device_fault("f", spec), ticks=2)
         assert status(cluster)["phase"] == "Waiting"
         cluster.tick(4)
-        assert [bool(each.get("began")) for each in steps(cluster)] == [True, False, False]
+        assert [bool(step.get("began")) for step in steps(cluster)] == [True, False, False]
         cluster.tick(4)
         assert cluster.counts("a") == ("8", "7")
         cluster.tick(8)
         assert cluster.counts("a") == ("8", "8")
-        assert [each["kind"] for each in steps(cluster)] == ["ecc-single", "xid", "reset"]
+        assert [step["kind"] for step in steps(cluster)] == ["ecc-single", "xid", "reset"]
         assert status(cluster)["phase"] == "Over"
         assert condition(cluster, "Landed")[0] == "True", steps(cluster)
 
@@ -177,6 +177,30 @@ class TestTimes:
         assert cluster.counts("a") == ("8", "8")
         assert cluster.counts("b") == ("8", "7")
         assert seen(steps(cluster)[0])["state"] == (2, 2)
+
+    @pytest.mark.parametrize("how", ["replaced", "booted"])
+    def test_a_node_that_is_replaced_at_once(self, cluster: FollowedCluster, how: str) -> None:
+        """It is made again within a tick, or booted: its boards are healthy, and its pod works on the same."""
+        cluster.modify("nodes", "a", {"status": {"nodeInfo": {"bootID": "one"}}}, ticks=3)
+        cluster.add(pod("train", "a", {GPU: "2"}), ticks=4)
+        held = cluster.held("a")
+        cluster.add(device_fault("f", {"kind": "xid", "devices": ["7"], "parameters": {"code": 79}}), ticks=4)
+        assert cluster.counts("a") == ("8", "7")
+        if how == "booted":
+            cluster.api.modify("nodes", "a", {"status": {"nodeInfo": {"bootID": "two"}}})
+        else:
+            cluster.api.remove("nodes", "a")
+            cluster.api.add(node("a", {LABEL: "h100"}))
+        cluster.tick(16)
+        assert cluster.counts("a") == ("8", "8")
+        assert cluster.held("a") == held
+        assert min(int(row["value"]) for row in cluster.rows("a") if row.get("pod")) >= 75
+
+    def test_a_node_that_has_its_first_boot_id(self, cluster: FollowedCluster) -> None:
+        """Its kubelet reports only now: nothing was started again."""
+        cluster.add(device_fault("f", {"kind": "xid", "devices": ["7"], "parameters": {"code": 79}}), ticks=4)
+        cluster.modify("nodes", "a", {"status": {"nodeInfo": {"bootID": "one"}}}, ticks=16)
+        assert cluster.counts("a") == ("8", "7")
 
     def test_a_change_of_the_object(self, cluster: FollowedCluster) -> None:
         """What the earlier generation asked for is cleared."""
@@ -284,10 +308,10 @@ def test_each_kind_is_seen(cluster: FollowedCluster) -> None:
     numbers = {"code": 79, "watts": 300, "megahertz": 900}
     unseen = []
     for name, kind in KINDS.items():
-        if kind.is_of_racks:
+        if kind.needs_racks:
             continue
         cluster.say("run train devices=a/4 profile=100 detach", ticks=2)
-        wanted = {each.name: numbers[each.name] for each in kind.parameters if each.name in numbers}
+        wanted = {parameter.name: numbers[parameter.name] for parameter in kind.parameters if parameter.name in numbers}
         spec = {"kind": name, "nodes": ["a"], "devices": ["4"], "parameters": wanted}
         cluster.add(device_fault(name, spec), ticks=4)
         if condition(cluster, "Landed", name)[0] != "True":

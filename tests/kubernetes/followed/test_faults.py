@@ -23,7 +23,7 @@ def starts(cluster: FollowedCluster) -> list[dict[str, Any]]:
 def ready(cluster: FollowedCluster, name: str = "a") -> str:
     """The status of a node's condition Ready."""
     conditions = cluster.node(name)["status"]["conditions"]
-    return next(str(each["status"]) for each in conditions if each["type"] == "Ready")
+    return next(str(condition["status"]) for condition in conditions if condition["type"] == "Ready")
 
 
 def loads(cluster: FollowedCluster, pod_name: str) -> list[int]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fakedev.kubernetes.node_port import NodePortFactory
-from fakedev.kubernetes.node_view import slot_from
+from fakedev.kubernetes.nodes.node_port import NodePortFactory
+from fakedev.kubernetes.nodes.node_view import slot_from
 from fakedev.nvml.records import BOARD, NODE, SLOT, head_of
 from tests.support.application import LineClient
 from tests.support.kube.api_server import node, pod
@@ -226,7 +226,7 @@ def test_a_claim_is_prepared(tmp_path: Path) -> None:
         return program.ask("prepare", namespace="ml", claim="train-gpu", uid=uid)
 
     assert prepare(uid)["error"]["code"] == "unknown-name"
-    status = {"allocation": {"devices": {"results": [*others, result]}}}
+    status: dict[str, Any] = {"allocation": {"devices": {"results": [*others, result]}}}
     cluster.api.modify("resourceclaims", "train-gpu", {"status": status}, "ml")
     (device,) = prepare(uid)["devices"]
     assert device.pop("id") == [row["UUID"] for row in cluster.rows("worker")][2]
@@ -234,6 +234,12 @@ def test_a_claim_is_prepared(tmp_path: Path) -> None:
     assert prepare("of-an-older-claim")["error"] == {
         "code": "unknown-name", "message": "claim: no ml/train-gpu with uid of-an-older-claim is allocated on worker",
     }  # fmt: skip
+    parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": {"strategy": "MIG"}}
+    opaque = {"source": "FromClaim", "opaque": {"driver": "gpu.nvidia.com", "parameters": parameters}}
+    status["allocation"]["devices"]["config"] = [opaque]
+    cluster.api.modify("resourceclaims", "train-gpu", {"status": status}, "ml")
+    wrong = prepare(uid)["error"]
+    assert wrong == {"code": "bad-argument", "message": "claim: sharing.strategy: must be TimeSlicing or MPS"}
 
 
 def test_preferred_devices(cluster: FollowedCluster) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fakedev.fleet.spec.fleet_spec import NodeSpec
-from fakedev.kubernetes.offered_devices import NodeDevices
+from fakedev.kubernetes.devices.offered_devices import NodeDevices
 from tests.support.kube.api_server import node, pod
 from tests.support.kube.followed import GPU, LABEL, FollowedCluster
 

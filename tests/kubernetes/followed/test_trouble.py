@@ -32,7 +32,7 @@ def cluster(tmp_path: Path) -> Iterator[FollowedCluster]:
 
 def warnings(events: list[LogEvent]) -> list[str]:
     """The texts of warnings and errors that were logged."""
-    return [formatEvent(each) for each in events if each["log_level"] in (LogLevel.warn, LogLevel.error)]
+    return [formatEvent(event) for event in events if event["log_level"] in (LogLevel.warn, LogLevel.error)]
 
 
 def check_all_is_well(cluster: FollowedCluster) -> None:

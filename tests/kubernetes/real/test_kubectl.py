@@ -12,7 +12,7 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 
-from fakedev.kubernetes.node_status import of_node
+from fakedev.kubernetes.nodes.node_status import of_node
 from tests.support.deferreds import within
 from tests.support.kube.api_server import ClusterApi, node, pod
 from tests.support.programs.processes import AsyncProgram, StartAsync, clean_environment, skip_or_fail

@@ -16,8 +16,9 @@ import pytest
 import pytest_twisted
 from twisted.internet.threads import deferToThread
 
-from fakedev.kubernetes.node_port import NodeSlot
-from fakedev.kubernetes.node_view import Allocation, NodeView, PreparedDevice, ViewedSlot
+from fakedev.kubernetes.nodes.node_port import NodeSlot
+from fakedev.kubernetes.nodes.node_view import Allocation, NodeView, PreparedDevice, ViewedSlot
+from fakedev.node.nvml import VISIBLE
 from fakedev.nvml.image import SlotImage
 from fakedev.nvml.library import SONAME, library_folder
 from tests.support.application import application
@@ -134,7 +135,7 @@ async def test_pod_resources_that_are_limited(node: NodeProgram) -> None:
     allocation = Allocation("ns", "p", "c", GPU, ("GPU-0",))
     await node.until(lambda: node.service.reports.get("a") == [[allocation]], "reported")
     (warning,) = [line for line in program.stderr.splitlines() if " warn " in line]
-    assert "PodResources: RESOURCE_EXHAUSTED: rejected by rate limit; asks again" in warning
+    assert "PodResources: RESOURCE_EXHAUSTED: rejected by rate limit; it retries" in warning
 
 
 @pytest_twisted.ensureDeferred
@@ -205,7 +206,7 @@ async def test_dra(node: NodeProgram) -> None:
     assert node.kubelet.cdi_devices == [*names]
     of_claim = json.loads((cdi / "fakedev-claim-uid-1.json").read_text())
     environments = {f"{of_claim['kind']}={each['name']}": each["containerEdits"]["env"] for each in of_claim["devices"]}
-    visible = ["FAKEDEV_DEVICES=GPU-1,GPU-2", "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2"]
+    visible = [f"{name}=GPU-1,GPU-2" for name in ("FAKEDEV_DEVICES", *VISIBLE.values())]
     assert environments == {names[0][0]: visible, names[1][0]: visible}
     health = await deferToThread(node.kubelet.dra_health, endpoint, "XID 79")
     assert health == {("a", "gpu-0"): (1, ""), ("a", "gpu-1"): (2, "XID 79")}
@@ -248,6 +249,9 @@ async def test_tools_in_a_container(node: NodeProgram, tmp_path: Path) -> None:
         assert environment["FAKEDEV_NVML_FILE"].startswith(inside)
         environment["FAKEDEV_NVML_FILE"] = environment["FAKEDEV_NVML_FILE"].replace(inside, outside)
         environment["PATH"] = os.environ["PATH"]
+        # The board that the kubelet gave is none of the file.
+        assert environment["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+        environment["NVIDIA_VISIBLE_DEVICES"] = "all"
 
         def smi() -> subprocess.CompletedProcess[str]:
             words = [mounts["/bin/nvidia-smi"], "-L"]

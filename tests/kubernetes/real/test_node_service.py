@@ -10,7 +10,7 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.threads import deferToThread
 
-from fakedev.kubernetes.node_view import Allocation
+from fakedev.kubernetes.nodes.node_view import Allocation
 from fakedev.node.agent import KEEP_SECONDS, Agent
 from fakedev.runtime.tls import tls_context
 from fakedev.runtime.tls_settings import ClientAuth, TlsServer

@@ -9,38 +9,32 @@ import pytest_twisted
 
 from fakedev.config.load import load
 from fakedev.schema.files import Files
-from tests.exporters.real.test_prometheus import asked, prometheus
-from tests.support.programs.asynchronous import eventually, serve
 from tests.support.programs.processes import StartAsync, console, run
+from tests.support.programs.scraped import scraped_fleet
 
 pytestmark = pytest.mark.real
 
-FLEET = """
-fleet:
-  pools: [{name: dgx, nodes: 2, device: a100, devices-per-node: 2, identity: dcgm@4.8.2}]
+#: A family that no catalog has.
+IDENTITY = """
+name: own
+based-on: dcgm@4.8.2
+also:
+- {name: own_speed, type: gauge, help: speed, format: go-whole, random: {quantiles: [1000, 5000], lasts: 5s}}
 """
-WORK = ', base: [{name: train, devices: "dgx-1/*", profile: "60:0:0", pod: train-0, namespace: ml, container: main}]'
 
 
 @pytest.mark.slow
 @pytest.mark.requires_program("prometheus")
 @pytest_twisted.ensureDeferred
 async def test_series_of_a_prometheus(start_async: StartAsync, tmp_path: Path) -> None:
-    """Nodes, boards and the job that holds two of them all the time; a selector that is none is refused."""
-    service = await serve(start_async, tmp_path, fleet=FLEET, base=WORK)
-    server = await prometheus(start_async, tmp_path, f"""
-  - job_name: dcgm
-    honor_labels: false
-    static_configs: [{{targets: ["{service.web[0]}"]}}]
-""")  # fmt: skip
-
-    async def is_scraped() -> bool:
-        return len(await asked(server, "count_over_time(DCGM_FI_DEV_GPU_UTIL[1m]) > 3")) == 4
-
-    await eventually(is_scraped, "all devices are scraped several times")
-    output = tmp_path / "fleet.yaml"
+    """Nodes, boards, the job that holds two of them all the time, and a family of one's own, with its pace."""
+    (tmp_path / "own.yaml").write_text(IDENTITY)
+    server = await scraped_fleet(start_async, tmp_path, "dgx-1/*", identity=str(tmp_path / "own.yaml"), times=20)
+    output, kept = tmp_path / "fleet.yaml", tmp_path / "kept"
     command = (*console("fakedev"), "learn", "--prometheus", f"http://{server}", "--for", "1m", "--step", "1s")
-    done = await run(start_async, *command, "--match", '{job="dcgm"}', "--output", str(output))
+    done = await run(
+        start_async, *command, "--match", '{job="dcgm"}', "--output", str(output), "--resume", str(kept)
+    )  # fmt: skip
     assert done.exit_code == 0, done.stderr
     fleet = load(str(output), Files(environ={})).fleet
     assert [node.name for pool in fleet.pools for node in pool.nodes] == ["node-1", "node-2"]
@@ -49,6 +43,19 @@ async def test_series_of_a_prometheus(start_async: StartAsync, tmp_path: Path) -
     (work,) = fleet.base
     assert (work.name, work.namespace, work.devices) == ("work-1", "team-1", ("node-2/0", "node-2/1"))
     assert "dgx" not in output.read_text()
+    assert "queries: 1 of /api/v1/metadata, " in done.stderr
+    assert "fitted to their history, that work and faults do not move: own_speed" in done.stderr
+    identity = output.with_name("fleet-identity.yaml")
+    assert "random:\n    quantiles: [1" in identity.read_text()
+    # Again, without the server: all answers are in the folder.
+    again = await run(
+        start_async, *console("fakedev"), "learn", "--prometheus", "http://127.0.0.1:1", "--for", "1m", "--step", "1s",
+        "--match", '{job="dcgm"}', "--output", str(tmp_path / "again.yaml"), "--resume", str(kept),
+    )  # fmt: skip
+    assert again.exit_code == 0, again.stderr
+    assert "queries: none" in again.stderr
+    text = output.read_text().replace("fleet-identity", "again-identity")
+    assert (tmp_path / "again.yaml").read_text() == text
     refused = await run(start_async, *command, "--match", "up", "--output", str(tmp_path / "other.yaml"))
     assert refused.exit_code == 2
     assert "is not in braces" in refused.stderr

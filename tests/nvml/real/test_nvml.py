@@ -138,10 +138,10 @@ async def test_nvidia_smi(start_async: StartAsync, tmp_path: Path, monkeypatch: 
 
 @pytest_twisted.ensureDeferred
 @pytest.mark.parametrize(("user", "is_allowed"), [(os.getuid(), True), (54321, False)])
-async def test_settings_of_nvidia_smi(
+async def test_settings(
     start_async: StartAsync, tmp_path: Path, user: int, is_allowed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A power limit and a locked clock: set and given back by a user whom the configuration names, else refused."""
+    """Power limit and locked clock are faults: set and given back by a user whom the configuration names."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     service, file = await started(start_async, tmp_path, f', setters: ["{user}"]')
     command, words = built_command(), environment(file, "a")
@@ -169,20 +169,14 @@ async def test_settings_of_nvidia_smi(
 
     await eventually(is_over, "the board is as before")
 
-
-@pytest_twisted.ensureDeferred
-@pytest.mark.parametrize(("user", "is_allowed"), [(os.getuid(), True), (54321, False)])
-async def test_power_limit(start_async: StartAsync, tmp_path: Path, user: int, is_allowed: bool) -> None:
-    """A user whom the configuration names sets a power limit, and gives it back; it is a fault of the fleet."""
-    service, file = await started(start_async, tmp_path, f', setters: ["{user}"]')
+    # By NVIDIA's bindings.
     limit = "print(nvmlDeviceGetEnforcedPowerLimit(nvmlDeviceGetHandleByIndex(1)))"
     code = "h = nvmlDeviceGetHandleByIndex(1)\ntry: nvmlDeviceSetPowerManagementLimit(h, {}); print(0)\n"
     code += "except NVMLError as error: print(error.value)"
     assert asked(file, code.format(300_000)) == ("0" if is_allowed else "4")
     if is_allowed:
         await eventually(lambda: asked(file, limit) == "300000", "the limit")
-        faults = await service.get_json("/api/v1/faults")
-        assert [each["kind"] for each in faults["faults"]] == ["power-cap"]
+        assert await kinds() == ["power-cap"]
         assert asked(file, code.format(250_000)) == "0"
         await eventually(lambda: asked(file, limit) == "250000", "another limit")
         assert asked(file, code.format(700_000)) == "0"

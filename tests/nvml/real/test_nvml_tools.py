@@ -132,7 +132,7 @@ async def test_a_program_in_c(start_async: StartAsync, tmp_path: Path) -> None:
     if shutil.which("cc") is None:
         skip_or_fail("there is no C compiler")
     try:
-        header = next(Path(str(each.locate())) for each in files("nvidia-nvml-dev") or () if each.name == "nvml.h")
+        header = next(Path(str(file.locate())) for file in files("nvidia-nvml-dev") or () if file.name == "nvml.h")
     except (PackageNotFoundError, StopIteration):
         skip_or_fail("nvidia-nvml-dev, with NVIDIA's header, is not installed")
     (tmp_path / "boards.c").write_text(IN_C)

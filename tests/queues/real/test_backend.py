@@ -148,7 +148,7 @@ async def test_a_second_interrupt_ends_everything(
     program = start_async(backend(frontend.backend_port, SH))
     await program.wait_for_text("begun")
     program.send_signal(signal.SIGINT)
-    await program.wait_for_text("no more jobs")
+    await program.wait_for_text("stops taking jobs")
     assert await program.stop(signal.SIGINT) == 0
     await eventually(lambda: not alive(token), "all that the command started is gone")
 

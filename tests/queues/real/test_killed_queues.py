@@ -115,7 +115,7 @@ async def serve(start_async: StartAsync, folder: Path) -> AsyncService:
     return await ready(program, file)
 
 
-@pytest.mark.parametrize("kills", [pytest.param(4, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [pytest.param(4, marks=pytest.mark.slow), pytest.param(40, marks=pytest.mark.long)])
 @pytest_twisted.ensureDeferred
 async def test_service_killed_at_random(start_async: StartAsync, tmp_path: Path, kills: int) -> None:
     """Nothing promised is lost; a queue without retries gives no request out twice; what was finished stays so.

@@ -89,6 +89,10 @@ def test_what_never_ran_is_counted() -> None:
     [
         (job("a", "25:00:00"), "job: submitted_time: '2017-10-03 25:00:00' is no time, as 2017-10-03 00:08:00 PDT"),
         (job("a", "01:00:00", attempt("01:01:00", "01:02:00", m1=["cpu1"])), "job: gpus: 'cpu1' is no GPU, as gpu0"),
+        (
+            job("a", "01:00:00", attempt("01:01:00", "01:02:00", **{"": ["gpu1"]})),
+            "job: detail: ip, the machine of its gpus, is empty",
+        ),
         (job("a", "01:00:00", attempt("00:50:00", "01:02:00", m1=["gpu1"])), "start_time: "),
         (job("a", "01:00:00", attempt("01:01:00", "01:00:30", m1=["gpu1"])), "end_time: "),
         (job("first", "01:00:00"), "jobid: 'first' is there twice: names are unique"),

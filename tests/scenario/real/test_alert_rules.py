@@ -49,7 +49,7 @@ def test_the_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         'no series has job="dcgm": job is fakedev; give it with --label NAME=VALUE, if a scrape adds it'
     )
     assert unknown["reason"] == "no_such_metric: on no page of dcgm with h100"
-    assert "wants the label cluster" in elsewhere["reason"]
+    assert "requires the label cluster" in elsewhere["reason"]
     assert late["reason"] == "not tried: it waits for 3h, more than 2h"
     rules.write_text('groups: [{name: g, rules: [{alert: A, expr: "a >"}]}]')
     assert main(["faults", "--for", str(rules)]) == 2
@@ -105,7 +105,7 @@ rule_files: [{tmp_path}/rules.yml]
     for node, row in expected.items():
         kind, *values = row.fault.split()
         given = {name: float(value) if value.replace(".", "").isdigit() else value
-                 for name, _, value in (each.partition("=") for each in values)}  # fmt: skip
+                 for name, _, value in (value.partition("=") for value in values)}  # fmt: skip
         answer = await service.fetch("/api/v1/faults", {"kind": kind, "devices": f"{node}/0", **given})
         assert answer.status in (200, 201), (row, answer)
     missing = set(expected.values())

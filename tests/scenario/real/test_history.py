@@ -116,7 +116,7 @@ async def test_remote_write(server: str) -> None:
     every = quote('{job=~".+"}[31m]')
     path = f"/api/v1/query?query={every}&time={BEGIN_SECONDS + 1800}"
     result = json.loads((await fetch(server, path)).body)["data"]["result"]
-    stored = sum(len(scraped.series) for each in instants for scraped in each.scraped)
+    stored = sum(len(scraped.series) for instant in instants for scraped in instant.scraped)
     assert sum(len(each["values"]) for each in result) == stored
 
 

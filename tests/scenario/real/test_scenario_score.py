@@ -336,7 +336,7 @@ async def test_answers(tmp_path: Path) -> None:
         await prometheus.start()
         with pytest.raises(QueryError, match="parse error: unexpected end of input") as caught:
             await prometheus.query_range("up >", 0, 15000, 15000)
-        assert caught.value.is_of_text
+        assert caught.value.is_wrong_expression
         (result,) = await prometheus.query_range("vector(2)", 1_700_000_000_000, 1_700_000_000_500, 250)
         assert result.points == [(1_700_000_000_000, "2"), (1_700_000_000_250, "2"), (1_700_000_000_500, "2")]
         with pytest.raises(PrometheusError, match=r"^Prometheus refuses samples with 4"):

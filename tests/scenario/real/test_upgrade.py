@@ -36,7 +36,7 @@ def test_from_4_8_to_4_9(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     given = ["--rules", str(tmp_path / "rules.yml"), "--dashboards", str(tmp_path / "board.json")]
     where = ["--json", "--output", str(tmp_path / "out")]
     assert main(["upgrade", "--from", "dcgm@4.8.2", "--to", "dcgm@4.9.0", *given, *where]) == 3
-    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    found = {load["name"]: load for load in json.loads(capsys.readouterr().out)}
     assert {name: each["verdict"] for name, each in found.items()} == {
         "gpu:memory": "silent", "Full": "silent", "Recorded": "silent", "Idle": "silent", "Down": "unchanged",
         "GPUs": "silent",
@@ -53,8 +53,9 @@ def test_from_4_8_to_4_9(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_all_is_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From 4.8.3 to 4.8.4 only texts of HELP lines change."""
+    """From 4.8.3 to 4.8.4 only texts of HELP lines change. A folder may have other YAML beside the rules."""
     (tmp_path / "rules.yml").write_text(RULES)
+    (tmp_path / "deployment.yaml").write_text("kind: Deployment\n")
     assert main(["upgrade", "--from", "dcgm@4.8.3", "--to", "dcgm@4.8.4", "--rules", str(tmp_path)]) == 0
     assert "5 expressions: 5 unchanged" in capsys.readouterr().out
 
@@ -64,7 +65,7 @@ def test_a_page_of_the_field(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     _, page = sample_page("dcgm@4.8.4", "h100")
     (tmp_path / "page.txt").write_text(page)
     queries = ["max(DCGM_FI_DEV_POWER_USAGE)", "DCGM_FI_DEV_FAN_SPEED", "avg by (gpu) (DCGM_FI_PROF_DRAM_ACTIVE)"]
-    (tmp_path / "board.json").write_text(json.dumps([{"title": each, "expr": each} for each in queries]))
+    (tmp_path / "board.json").write_text(json.dumps([{"title": query, "expr": query} for query in queries]))
     given = ["--from", str(tmp_path / "page.txt"), "--to", "dcgm@4.9.0", "--dashboards", str(tmp_path / "board.json")]
     assert main(["upgrade", *given, "--json"]) == 3
     found = json.loads(capsys.readouterr().out)
@@ -88,6 +89,6 @@ def test_by_the_truth_of_a_scenario(tmp_path: Path) -> None:
     command = [*console("fakedev"), "upgrade", "--from", "dcgm@4.8.2", "--to", "dcgm@4.9.0", *given, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (3, "")
-    found = {each["name"]: each for each in json.loads(done.stdout)}
+    found = {load["name"]: load for load in json.loads(done.stdout)}
     assert {name: each["verdict"] for name, each in found.items()} == {"Hot": "silent", "Idle": "false alarms"}
     assert (found["Hot"]["proved"], found["Hot"]["bridged"]) == (True, True)

@@ -35,7 +35,7 @@ def found(text: str, file: str = "a.yaml") -> list[tuple[str, str]]:
     report = Report()
     queries = queries_of([(file, tree) for tree in trees_in(text, file, report)])
     report.raise_if_any()
-    return [(each.name, each.expression) for each in queries]
+    return [(query.name, query.expression) for query in queries]
 
 
 def test_a_character_that_no_text_file_may_hold() -> None:
@@ -57,6 +57,28 @@ def test_a_dashboard() -> None:
     assert found(text, "board.json") == [
         ("GPUs/node", "label_values(up, node)"), ("GPUs/Heat", "a"), ("GPUs/Heat", "b"),
     ]  # fmt: skip
+
+
+def test_panels_with_several_sources() -> None:
+    """The source "-- Mixed --" has the type of Grafana's own sources; each query names its own."""
+    mixed = {"type": "datasource", "uid": "-- Mixed --"}
+    targets = [{"expr": "a", "datasource": {"type": "prometheus"}}, {"expr": "{b}", "datasource": {"type": "loki"}}]
+    text = json.dumps({"panels": [{"title": "Heat", "datasource": mixed, "targets": targets}]})
+    assert found(text, "f.json") == [("Heat", "a")]
+
+
+def test_google_cloud() -> None:
+    """Dashboards of Google Cloud's monitoring have PromQL under a key of their own."""
+    query = {"timeSeriesQuery": {"prometheusQuery": "avg(DCGM_FI_DEV_GPU_TEMP)"}}
+    text = json.dumps({"mosaicLayout": {"tiles": [{"widget": {"title": "Heat", "scorecard": query}}]}})
+    assert found(text, "f.json") == [("Heat", "avg(DCGM_FI_DEV_GPU_TEMP)")]
+
+
+def test_a_template_of_helm() -> None:
+    """It is no YAML; the same in a block text is."""
+    with pytest.raises(ConfigurationError, match=r"a.yaml:3: is a template of Helm: give the file that `helm temp"):
+        found("kind: ConfigMap\nmetadata:\n  namespace: {{ .Release.Namespace }}\n")
+    assert found("expr: a\ntext: |\n  {{ $labels.gpu }} is hot\n") == [("", "a")]
 
 
 def test_autoscalers() -> None:

@@ -21,7 +21,7 @@ def test_all_kinds_are_tried() -> None:
     """Each that pages can show, with words that a fault takes."""
     trials = all_trials([46, 79], 200)
     assert {trial.kind for trial in trials} == {""} | {
-        kind.name for kind in KINDS.values() if kind.scope is not Scope.CLUSTER and not kind.is_of_racks
+        kind.name for kind in KINDS.values() if kind.scope is not Scope.CLUSTER and not kind.needs_racks
     }
     for trial in trials:
         if trial.kind:
@@ -29,7 +29,9 @@ def test_all_kinds_are_tried() -> None:
     codes = [trial.values["code"] for trial in trials if trial.kind == "xid" and not trial.every_seconds]
     assert sorted(codes) == sorted(set(codes)) and 46 in codes
     assert Trial(kind="xid", values={"code": 46}, every_seconds=60).words == "xid code=46 every=1m"
-    assert (trials[-1].words, trials[-1].place) == ("frozen", "on all boards")
+    assert [trial.words for trial in trials if trial.place == "on all boards"] == ["frozen", "lost"]
+    (flapping,) = (trial for trial in trials if trial.flaps)
+    assert flapping.words == "link-down probability=0.5 every=15s"
 
 
 @pytest.mark.parametrize(
@@ -94,6 +96,7 @@ def test_series() -> None:
     found = {
         each.trial.words: each
         for each in scrape("dcgm", "h100", [], {"DCGM_FI_DEV_XID_ERRORS"}, {"job": "x"}, 330, heard.append)
+        if not each.trial.board
     }
     (name,) = [each for each in found["lost"].series if not each.startswith("up")]
     assert 'gpu="0"' in name and 'job="x"' in name and 'instance="trial-' in name
@@ -112,11 +115,13 @@ def test_boards_that_rules_select() -> None:
     metrics = {"DCGM_FI_DEV_XID_ERRORS"}
     found = scrape("dcgm", "h100", [], metrics, {}, 330, lambda _: None, selectors=selectors)
     lost = {each.trial.board: each.series for each in found if each.trial.words == "lost"}
-    assert sorted(lost) == [0, 1, 5]
+    assert sorted(lost) == [-1, 0, 1, 5]
+    all_boards = [text for text in lost.pop(-1) if text.startswith("DCGM_FI_DEV_XID_ERRORS{")]
+    assert len(all_boards) == 6
     for board, series in lost.items():
         shown = [text for text in series if text.startswith("DCGM_FI_DEV_XID_ERRORS{")]
         assert [f'gpu="{board}"' in text for text in shown] == [True]
-    assert [each.trial.board for each in found if not each.trial.kind] == [0, 0, 0]
+    assert [each.trial.board for each in found if not each.trial.kind] == [0] * 5
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ def history(count: int, targets: int = 2) -> list[Stored]:
     found = []
     for number in range(count):
         page = f"a {number}\n".encode() + b"b NaN 77\n" * (number == 0) + b"c 1\n" * (number % 3 == 0)
-        found.append(Stored(60_000 * number, [each.scrape(page) for each in samples], {}))
+        found.append(Stored(60_000 * number, [sample.scrape(page) for sample in samples], {}))
     return found
 
 
@@ -88,7 +88,7 @@ def test_samples() -> None:
     (message,) = sent(history(2, 1), 100)
     samples = read(message.body)
     assert message.samples == len(samples) == 3 + 5 + 1 + 5 + 1
-    assert [each for each in samples if each[0].startswith(("__name__=a,", "__name__=b,", "__name__=c,"))] == [
+    assert [sample for sample in samples if sample[0].startswith(("__name__=a,", "__name__=b,", "__name__=c,"))] == [
         ("__name__=a,instance=0", bits(0), 0),
         ("__name__=a,instance=0", bits(1), 60_000),
         ("__name__=b,instance=0", bits(float("nan")), 77),
@@ -112,7 +112,7 @@ def test_large_instants() -> None:
     """An instant that does not fit has messages of its own, of whole targets."""
     messages = sent(history(2, 5), 16)
     assert [message.whole_milliseconds for message in messages] == [None, None, 0, 0, 0, 60_000]
-    assert all(len({at for _, _, at in read(each.body)} - {77}) == 1 for each in messages)
+    assert all(len({at for _, _, at in read(message.body)} - {77}) == 1 for message in messages)
     (alone,) = sent([Stored(0, [TargetSamples({}).scrape(b"a 1\n")], {})], 1)
     assert alone.samples == 6
 
@@ -124,9 +124,9 @@ def test_sent_again(most: int) -> None:
     messages = sent(instants, most)
     first = {message.whole_milliseconds: number for number, message in reversed([*enumerate(messages)])}
     for until, number in first.items():
-        rest = [each for each in instants if until is not None and each.milliseconds > until]
+        rest = [instant for instant in instants if until is not None and instant.milliseconds > until]
         if rest:
-            assert [each.body for each in sent(rest, most)] == [each.body for each in messages[number + 1 :]]
+            assert [each.body for each in sent(rest, most)] == [message.body for message in messages[number + 1 :]]
     assert sum(message.samples for message in messages) == sum(
         len(each.series) + len(each.gone) for stored in instants for each in stored.scraped
     )

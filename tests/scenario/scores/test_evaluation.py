@@ -36,7 +36,7 @@ class Memory:
         instants = range(begin, end + 1, step_ms)
         fails = self.failing.get(expression, set())
         if fails & {ms // 1000 for ms in instants} or -1 in fails:
-            raise QueryError("it fails", is_of_text=-1 in fails)
+            raise QueryError("it fails", is_wrong_expression=-1 in fails)
         found: dict[tuple[tuple[str, str], ...], list[tuple[int, str]]] = {}
         for ms in instants:
             for labels in self.present.get(expression, {}).get(ms // 1000, []):
@@ -44,8 +44,8 @@ class Memory:
         return [Result(dict(labels), points) for labels, points in found.items()]
 
     async def write(self, points: Mapping[Series, Points]) -> None:
-        for series, every in points.items():
-            self.stored.append((series.text.decode(), [((ms - EPOCH_MS) / 1000, value) for ms, value in every]))
+        for series, point in points.items():
+            self.stored.append((series.text.decode(), [((ms - EPOCH_MS) / 1000, value) for ms, value in point]))
 
 
 def evaluation(server: Memory, groups: str) -> Evaluation:
@@ -65,7 +65,7 @@ def run(made: Evaluation, *ends: float) -> None:
 def firings(made: Evaluation) -> dict[str, list[tuple[float, float | None]]]:
     """When each alert fired."""
     return {
-        state.rule.name: [(each.begin_seconds, each.end_seconds) for each in state.states.all_firings()]
+        state.rule.name: [(firing.begin_seconds, firing.end_seconds) for firing in state.states.all_firings()]
         for group in made.groups
         for state in group.rules
     }

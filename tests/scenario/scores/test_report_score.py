@@ -190,7 +190,7 @@ def test_coverage() -> None:
     )
     coverage.add_rules(rules.groups)
     needs = coverage.needs(rules.recorded)
-    lacks = {each.name: needs.missing_of(each.expression) for each in rules.alerts}
+    lacks = {alert.name: needs.missing_of(alert.expression) for alert in rules.alerts}
     assert lacks == {
         "Seen": (), "WithFault": (), "Own": (), "Blind": ("DCGM_FI_DEV_POWER_VIOLATION",), "Elsewhere": ("cluster",),
     }  # fmt: skip

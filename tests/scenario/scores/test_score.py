@@ -48,7 +48,7 @@ def rule(name: str = "Rule", wait: float = 60, window: float = 0, keep: float = 
 
 def words(*texts: str) -> tuple[Word, ...]:
     """What a rule is to find; entries are called ``hot``."""
-    return tuple(read_word(each, ["hot"]) for each in texts)
+    return tuple(read_word(text, ["hot"]) for text in texts)
 
 
 def firing(begin: float, end: float | None, gpu: int | None = None, wait: float = 60, **labels: str) -> Firing:
@@ -93,7 +93,7 @@ def test_the_figures() -> None:
 )
 def test_words(texts: list[str], incidents: list[str]) -> None:
     """Kinds with values, effects that no expected fault brought, entries; each incident once."""
-    assert [each.incident.what for each in scored([], words(*texts)).incidents] == incidents
+    assert [incident.incident.what for incident in scored([], words(*texts)).incidents] == incidents
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_boards_of_a_node_that_is_down() -> None:
     heat = Cause("f2", "overheat", "", ("n-1/0",), 600, 900, {})
     effects = (Effect("lost", 0, down.devices, 600, 900, ("f1",)), Effect("lost", 0, heat.devices, 650, 900, ("f2",)))
     incidents = scored([], words("lost"), Truth((down, heat), effects)).incidents
-    assert [each.incident.devices for each in incidents] == [("n-1/0",)]
+    assert [incident.incident.devices for incident in incidents] == [("n-1/0",)]
     (incident,) = scored([], words("lost", "node-down"), Truth((down,), effects[:1])).incidents
     assert incident.incident.what == "node-down"
 
@@ -189,7 +189,7 @@ def test_verdicts() -> None:
     unsaid = scored([firing(675, 1170, 0), firing(3000, 3030, 0)], None)
     assert unsaid.verdict is Verdict.NOT_EXPECTED
     assert (unsaid.precision, unsaid.recall, unsaid.detect) == (0.5, None, None)
-    assert [each.incident.what for each in unsaid.incidents] == ["fan (hot)"]
+    assert [incident.incident.what for incident in unsaid.incidents] == ["fan (hot)"]
     assert scored([], words("inlet")).verdict is Verdict.NEVER_TRIED
     for changed, verdict in (({"lacks": ("y",)}, Verdict.BLIND), ({"problem": "bad"}, Verdict.FAILED)):
         run = RuleRun(rule(), "r.yml", "g", 15, (), words("fan"), **changed)  # type: ignore[arg-type]
@@ -217,7 +217,7 @@ def test_repeated_faults() -> None:
     every = [Cause("f", "fan", "", ("n-0/0",), 600.0 * n, 600.0 * n + 60, {}) for n in (1, 2, 3)]
     effect = Effect("throttled_thermal", 0, ("n-0/0",), 1230, 1500, ("f",))
     found = scored([firing(1515, 1530, 0, wait=0)], words("fan"), Truth(tuple(every), (effect,)))
-    assert [each.is_found for each in found.incidents] == [False, True, False]
+    assert [incident.is_found for incident in found.incidents] == [False, True, False]
 
 
 times = st.integers(0, 60).map(lambda number: number * 15.0)
@@ -287,7 +287,7 @@ def test_the_order_does_not_matter(
 def test_sums(truth: Truth, every: list[Firing], expects: tuple[Word, ...] | None) -> None:
     """True and false firings are all; found and missed incidents are all; another firing never lowers recall."""
     found = scored(every, expects, truth)
-    true = {id(one) for each in found.incidents for one in each.firings}
+    true = {id(one) for incident in found.incidents for one in incident.firings}
     assert len(true) + len(found.false_firings) == len(every)
     assert (found.precision is None) == (not every)
     assert found.recall is None or found.recall == len(found.found) / len(found.incidents)

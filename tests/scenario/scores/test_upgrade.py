@@ -6,11 +6,45 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.exporters.conform import renamed
+from fakedev.exporters.counterparts import renamed
 from fakedev.scenario.scores.upgrade import bridge, changes, rewritten, rewritten_groups
 from tests.support.identities import loaded
 
 NAMES = renamed(loaded("dcgm@4.8.2"), loaded("dcgm@4.9.0"))
+
+
+def test_another_vendor() -> None:
+    """A metric that the new vendor's boards have comes before those of its older boards; an index is an index."""
+    dcgm, amd = loaded("dcgm@4.8.2"), loaded("amd-device-metrics")
+    shown = ("gpu_junction_temperature", "gpu_package_power", "gpu_power_usage", "gpu_used_vram")
+    names = renamed(dcgm, amd, shown)
+    assert names.families["DCGM_FI_DEV_GPU_TEMP"] == ("gpu_junction_temperature", 1.0, "")
+    assert names.families["DCGM_FI_DEV_POWER_USAGE"].name == "gpu_power_usage"
+    assert names.families["DCGM_FI_DEV_FB_USED"] == ("gpu_used_vram", 1.0, "")
+    assert renamed(dcgm, amd).families["DCGM_FI_DEV_GPU_TEMP"][0] == "gpu_edge_temperature"
+    assert names.labels["gpu"] == "gpu_id"
+
+
+def test_rows_of_a_family_with_several() -> None:
+    """The counterpart is selected by its own labels, few of them; also in the recording rules for the old names."""
+    names = renamed(loaded("dcgm@4.8.2"), loaded("amd-device-metrics"))
+    for before, after in (
+        ("DCGM_FI_DEV_MEM_CLOCK / 2", 'gpu_clock{clock_type="memory"} / 2'),
+        ('DCGM_FI_DEV_SM_CLOCK{gpu="0"}', 'gpu_clock{clock_index="0",clock_type="system",gpu_id="0"}'),
+    ):
+        assert rewritten(before, names) == after
+    assert changes("DCGM_FI_DEV_MEM_CLOCK", names) == ['DCGM_FI_DEV_MEM_CLOCK is gpu_clock{clock_type="memory"}']
+    (rule,) = bridge(names, frozenset({"DCGM_FI_DEV_MEM_CLOCK"}))["rules"]
+    assert 'gpu_clock{clock_type="memory"}' in rule["expr"]
+
+
+def test_several_with_one_counterpart() -> None:
+    """AMD's boards have several temperatures and kinds of power, those of dcgm one of each."""
+    names = renamed(loaded("amd-device-metrics"), loaded("dcgm@4.8.2"))
+    for name in ("gpu_edge_temperature", "gpu_junction_temperature"):
+        assert names.families[name].name == "DCGM_FI_DEV_GPU_TEMP"
+    assert names.families["gpu_energy_consumed"] == ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", 0.001, "")
+    assert "gpu_health" in names.lost_families
 
 
 @pytest.mark.parametrize(
@@ -38,6 +72,7 @@ NAMES = renamed(loaded("dcgm@4.8.2"), loaded("dcgm@4.9.0"))
         ("changes(DCGM_FI_DEV_SM_CLOCK[5m]) > 3", "changes(DCGM_FI_DEV_SM_CLOCK_HERTZ[5m]) > 3"),
         ("count(DCGM_FI_DEV_FB_USED > 1024)", "count((DCGM_FI_DEV_FB_USED_BYTES / 1048576) > 1024)"),
         ("label_values(DCGM_FI_DEV_GPU_TEMP, Hostname)", "label_values(DCGM_FI_DEV_GPU_TEMP_CELSIUS, hostname)"),
+        ("label_values(DCGM_FI_DEV_FB_USED, gpu)", "label_values(DCGM_FI_DEV_FB_USED_BYTES, gpu)"),
         # Names in texts and comments are no names.
         ('up{job="DCGM_FI_DEV_FB_USED"} # DCGM_FI_DEV_FB_FREE', 'up{job="DCGM_FI_DEV_FB_USED"} # DCGM_FI_DEV_FB_FREE'),
         ("x * on(gpu) group_left(DCGM_FI_DRIVER_VERSION) DCGM_FI_DEV_GPU_TEMP",
@@ -75,7 +110,7 @@ def test_the_same_name_with_another_unit(tmp_path: Path) -> None:
         (tmp_path / f"{version}.yaml").write_text(own)
     old, new = (loaded(str(tmp_path / f"{version}.yaml")) for version in ("4.8.4", "4.9.0"))
     names = renamed(old, new)
-    assert names.families == {field: (field, 0.01)}
+    assert names.families == {field: (field, 0.01, "")}
     assert rewritten(f"{field} > 90", names) == f"({field} * 100) > 90"
     assert bridge(names, frozenset([field]))["rules"] == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,9 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
+from tests.support.paths import ROOT
 from tests.support.programs.asynchronous import FLEET, addresses
-from tests.support.programs.processes import AsyncProgram, StartAsync, clean_environment, console, twistd
+from tests.support.programs.processes import AsyncProgram, StartAsync, clean_environment, console, run, twistd
 
 pytestmark = pytest.mark.real
 
@@ -126,6 +128,33 @@ async def test_the_workload(gated: Gated, number: int) -> None:
     program = await gated.start_at("fakedev.commands.workload.main", *console("fakedev-workload"), "-devnames", "a")
     assert await program.stop(number) == 0
     assert program.stderr == ""
+
+
+#: Runs ``fakedev replay``, which gets a signal when all is announced, before the reactor runs.
+AT_ONCE = """
+import os, signal, sys
+from fakedev.commands.main import main
+from fakedev.runtime.announcement import Announcement
+
+class AtOnce(Announcement):
+    def tell(self):
+        tell(self)
+        os.kill(os.getpid(), int(sys.argv[1]))
+
+tell, Announcement.tell = Announcement.tell, AtOnce.tell
+sys.exit(main(["replay", *sys.argv[2:]]))
+"""
+
+
+@pytest.mark.parametrize("number", [INT, TERM])
+@pytest_twisted.ensureDeferred
+async def test_a_program_that_was_just_announced(start_async: StartAsync, tmp_path: Path, number: int) -> None:
+    """Who reads its ready file may stop it at once: it ends in order, and the file goes."""
+    trace, file = str(ROOT / "etc" / "traces" / "small"), tmp_path / "ready.json"
+    command = [sys.executable, "-c", AT_ONCE, str(int(number)), "jobs", trace, "--usage", "60", "--port", "0"]
+    program = await run(start_async, *command, "--ready-file", str(file), folder=tmp_path)
+    assert program.exit_code == 0
+    assert not file.exists()
 
 
 @pytest_twisted.ensureDeferred

@@ -204,7 +204,7 @@ async def test_fakedev_workload_against_it(start: Start, start_async: StartAsync
         start_async([*base, *options])
         for options in (["-activity", "60:5:1"], ["-activity", "101:0:1"], ["-devnames", "card9"])
     ]
-    good, bad, unknown = await at_once([each.wait() for each in runs])
+    good, bad, unknown = await at_once([run.wait() for run in runs])
     assert (good, bad > 0, unknown > 0) == (0, True, True)
 
     async def is_idle() -> bool:

@@ -24,7 +24,7 @@ _PROFILES = ("90:5:3", "20:10:0.5", "random(5,60,0.5):5:2")
 async def energies(service: AsyncService) -> list[float]:
     """The energy of each device."""
     devices = (await service.get_json("/api/v1/devices"))["devices"]
-    return [each["quantities"]["energy_joules"] for each in devices]
+    return [device["quantities"]["energy_joules"] for device in devices]
 
 
 async def names(service: AsyncService) -> list[str]:

@@ -66,8 +66,8 @@ def rows(file: str) -> list[Row]:
     page = PAGE.read_text(encoding="utf-8")
     text = page.partition(f"<!-- {file}: begin -->\n")[2].partition("<!--")[0]
     cells = [line.replace("\\|", "").split("|") for line in text.splitlines()[2:]]
-    faults = [each[-4].partition(";")[0].strip().strip("`") if each[-3].strip() != "-" else "" for each in cells]
-    return [Row(each[1].strip(), fault) for each, fault in zip(cells, faults, strict=True)]
+    faults = [cell[-4].partition(";")[0].strip().strip("`") if cell[-3].strip() != "-" else "" for cell in cells]
+    return [Row(cell[1].strip(), fault) for cell, fault in zip(cells, faults, strict=True)]
 
 
 def with_tables(page: str) -> str:

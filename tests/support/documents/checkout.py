@@ -77,7 +77,7 @@ class Checkout:
         assignments = [f"workloads.listen.0={self.folder}/run/workload.sock", f"web.0.listen=127.0.0.1:{port}"]
         if per_node:
             assignments[1] = f'web=["{self.folder}/web.sock", {{"per-node": "127.64.0.0/16:{port}"}}]'
-        options = " ".join(f"--set {shlex.quote(each)}" for each in assignments)
+        options = " ".join(f"--set {shlex.quote(assignment)}" for assignment in assignments)
         program = self.start(f".venv/bin/fakedev serve --config my.yaml {options} --ready-file service.json")
         self.service = await ready(program, self.folder / "service.json")
         return self.service

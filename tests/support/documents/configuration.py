@@ -43,7 +43,7 @@ def current_reference() -> str:
 def current_scenarios() -> str:
     """The documentation of scenarios with the table of their keys; those of runs and faults are elsewhere."""
     tables = chapter("Scenario file", FILE)
-    own = [each for each in tables.split("\n\n#### ") if each.startswith(_OWN)]
+    own = [part for part in tables.split("\n\n#### ") if part.startswith(_OWN)]
     return with_reference(SCENARIOS.read_text(encoding="utf-8"), "\n\n#### ".join(own))
 
 

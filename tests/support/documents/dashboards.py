@@ -7,6 +7,7 @@ from a folder for each repository, ``OWNER+NAME``, and writes the rows again.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,12 +30,18 @@ END: Final = "<!-- dashboards: end -->"
 #: Windows of queries have up to an hour.
 _SCRAPES: Final = 240
 #: What the busy board of a page has had: an error code, or errors that make it unhealthy while its work goes on.
-_XID: Final[dict[str, object]] = {"kind": "xid", "code": 31}
+_XID: Final[dict[str, object]] = {"kind": "xid", "code": 63}
 _FAULTS: Final = {"h100": _XID, "a10": _XID, "mi300x": {"kind": "cache-errors", "uncorrectable": 1}}
 #: A job of Slurm, besides its pod.
 _OWNER: Final = {"job_id": "7", "job_user": "u", "job_partition": "p"}
 #: Names of a reason that are shown.
 _SHOWN: Final = 4
+#: How the names of an exporter's metrics begin, by a part of its identity's name; queries of other names ask others.
+_OWN_NAMES: Final = {
+    "amd-device-metrics": "gpu_|pcie_|xgmi_", "nvidia-gpu-exporter": "nvidia_smi_", "xpumd": "hw_",
+    "gaudi": "habanalabs_", "dcgm": "(?i:DCGM_)",
+}  # fmt: skip
+_LOWER: Final = re.compile(r"\bdcgm_fi_\w++")
 
 
 class Dashboard(NamedTuple):
@@ -44,6 +51,7 @@ class Dashboard(NamedTuple):
     :ivar devices: boards of the catalog, each with a page; ``TYPE/PROFILE`` is one that is divided.
     :ivar labels: of all series, as a scrape configuration adds them.
     :ivar scrape_seconds: the interval for which it is made.
+    :ivar ignores_case: it is for Azure Monitor, which finds metrics whose names are written in lower case.
     """
 
     repository: str
@@ -52,6 +60,12 @@ class Dashboard(NamedTuple):
     devices: tuple[str, ...] = ("h100", "a10")
     labels: tuple[tuple[str, str], ...] = ()
     scrape_seconds: int = SCRAPE_SECONDS
+    ignores_case: bool = False
+
+    @property
+    def own_names(self) -> str:
+        """A pattern of the names of its exporter's metrics."""
+        return next(names for part, names in _OWN_NAMES.items() if part in self.identity)
 
 
 OWN: Final = "dcgm, own counters"
@@ -61,6 +75,13 @@ _AMD: Final = "etc/amd-device-metrics/labels-1.5.yaml"
 #: AMD's exporter takes this label from its configuration.
 _CLUSTER: Final = (("cluster_name", "c"),)
 _PRIVATE_AI: Final = "gitops/stage03-model-monitoring/observability"
+_NODE: Final = (("node", "n"), ("amd_com_gpu_family", "AI"))
+#: What its own scrapes add.
+_SCRAPED: Final = tuple(
+    {"namespace": "private-ai-demo", "exported_namespace": "private-ai-demo", "exported_pod": "mistral-24b-predictor-0"}
+    .items()
+)  # fmt: skip
+_FORGE: Final = "sources/otel-lgtm-stack/v1.0.7/templates"
 CASES: Final = (
     Dashboard("NVIDIA/dcgm-exporter", "grafana/dcgm-exporter-dashboard.json", "dcgm"),
     Dashboard("NVIDIA/gpu-monitoring-tools", "grafana/dcgm-exporter-dashboard.json", "dcgm"),
@@ -84,11 +105,11 @@ CASES: Final = (
     ),
     Dashboard(
         "adnan-drina/private-ai-demo", f"{_PRIVATE_AI}/grafana-dashboard-ai-metrics.yaml", "dcgm",
-        labels=(("exported_pod", "a"),),
+        labels=_SCRAPED,
     ),
     Dashboard(
         "adnan-drina/private-ai-demo", f"{_PRIVATE_AI}/grafana-dashboard-enhanced.yaml", "dcgm",
-        labels=(("exported_pod", "a"),),
+        labels=_SCRAPED,
     ),
     *(
         Dashboard("utkuozdemir/nvidia_gpu_exporter", f"docs/grafana/{name}.json", "nvidia-gpu-exporter@1-nvml", _SMI)
@@ -105,6 +126,32 @@ CASES: Final = (
     Dashboard(
         "intel/xpumanager", "xpumd/charts/xpumd/json/dashboard.json", "xpumd", ("max-1550",), (("node", "n"),), 5
     ),
+    Dashboard("silogen/cluster-forge", f"{_FORGE}/dashboards-gpu.yaml", _AMD, _MI, _NODE),
+    Dashboard("silogen/cluster-forge", f"{_FORGE}/dashboards-cluster-health-overview.yaml", _AMD, _MI, _NODE),
+    *(
+        Dashboard("nebius/soperator", f"helm/soperator-monitoring-dashboards/dashboards/{name}.json", OWN,
+                  labels=(("exported_pod", "w"),))
+        for name in (
+            "gpu_cluster_stats", "cluster_health", "jobs_overview", "workers_overview", "workers_detailed_stats",
+        )
+    ),
+    *(
+        Dashboard("oracle-quickstart/oci-hpc-oke", f"terraform/files/grafana/dashboards/gpu/{name}.json", OWN)
+        for name in ("cluster-level-metrics", "gpu-health-status", "gpu-metrics")
+    ),
+    Dashboard("oracle-quickstart/oci-hpc", "playbooks/roles/grafana/files/alert-rules.yaml", OWN),
+    Dashboard("oracle-quickstart/oci-hpc", "playbooks/roles/prometheus/files/recording_rules.yml", OWN),
+    Dashboard("truefoundry/infra-charts", "charts/tfy-grafana/dashboards/Truefoundry Addons/gpu.json", OWN),
+    Dashboard(
+        "GoogleCloudPlatform/monitoring-dashboard-samples", "dashboards/nvidia-gpu/nvidia-dcgm-prometheus.json", OWN
+    ),
+    *(
+        Dashboard("Azure/cyclecloud-monitoring", f"infra/dashboards/{name}.json", OWN, ignores_case=True,
+                  labels=(("physical_host", "p"), ("hostname", "h"), ("cluster", "c")))
+        for name in ("gpu_device", "gpu_level", "cluster_view_timeseries")
+    ),
+    Dashboard("ChrisAdkin8/k8s-ai-observability", "manifests/dashboards/gpu-sim-dcgm.json", "dcgm"),
+    Dashboard("twilson217/superpod-dcgm-exporter", "grafana/dcgm-single-job-stats.json", OWN),
     Dashboard(
         "opea-project/GenAIInfra", "kubernetes-addons/Observability/habana/Dashboard-Gaudi-HW.json", "gaudi",
         ("intel-gaudi-3",),
@@ -116,7 +163,9 @@ def queries(case: Dashboard, folder: Path) -> list[Query]:
     """The queries of a dashboard."""
     report = Report()
     path = str(folder / case.repository.replace("/", "+") / case.path)
-    found = queries_of([(path, tree) for tree in trees_in(text_of(path), path, report)])
+    text = text_of(path)
+    text = _LOWER.sub(lambda found: found[0].upper(), text) if case.ignores_case else text
+    found = queries_of([(path, tree) for tree in trees_in(text, path, report)])
     report.raise_if_any()
     return found
 
@@ -146,13 +195,16 @@ def _rows(cases: list[Dashboard], folder: Path) -> list[str]:
     made = []
     for case, of_case in zip(cases, asked, strict=True):
         missing: dict[str, set[str]] = {}
-        without = [(query, each) for query in of_case if not isinstance(each := next(results), Measured)]
+        answers = [(query, next(results)) for query in of_case]
+        asking = [answer for answer in answers if isinstance(answer[1], Measured) or _asks(case, answer[0], names)]
+        without = [(query, each) for query, each in asking if not isinstance(each, Measured)]
         for query, result in without:
             why, what = _reason(query, result, names, labels)
             missing.setdefault(why, set()).update(what)
         reasons = "; ".join(f"{why}: {_listed(what)}" for why, what in sorted(missing.items())) or "-"
         shown = f"{case.repository}, `{case.path.rsplit('/', 1)[-1]}`"
-        made.append(f"| {shown} | `{case.identity}` | {len(of_case) - len(without)} of {len(of_case)} | {reasons} |")
+        counts = f"{len(asking) - len(without)} of {len(asking)} | {len(of_case) - len(asking)}"
+        made.append(f"| {shown} | `{case.identity}` | {counts} | {reasons} |")
     return made
 
 
@@ -160,7 +212,7 @@ def _identity(case: Dashboard, expressions: list[str], folder: Path) -> str:
     """The name or path of an identity; one with its own counters is written."""
     if case.identity != OWN:
         return str(ROOT / case.identity) if "/" in case.identity else case.identity
-    names = sorted({name for each in expressions for name in metrics_of(each) if name.startswith("DCGM_")})
+    names = sorted({name for expression in expressions for name in metrics_of(expression) if name.startswith("DCGM_")})
     (folder / "own.csv").write_text("".join(f"{name}, gauge, .\n" for name in names))
     text = "name: own\nbased-on: dcgm\ncounters: {file: own.csv, unknown: skip}\n"
     (folder / "own.yaml").write_text(text)
@@ -184,6 +236,11 @@ def _scraped(identity: str, case: Dashboard, given: str) -> Scraped:
     return found
 
 
+def _asks(case: Dashboard, query: Query, names: frozenset[str]) -> bool:
+    """Whether a query without data asks this exporter, and no other program."""
+    return all(name in names or re.match(case.own_names, name) for name in metrics_of(query.evaluable))
+
+
 def _reason(query: Query, result: str | None, names: frozenset[str], labels: frozenset[str]) -> tuple[str, set[str]]:
     """Why a query has no data, and the names that are concerned."""
     if isinstance(result, str):
@@ -205,7 +262,7 @@ def with_rows(page: str, folder: Path) -> str:
     before, _, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     assert end, f"no place for the rows in {PAGE}"
-    head = "| dashboard | identity | queries with data | without |\n|---|---|---|---|\n"
+    head = "| dashboard | identity | ask it, with data | ask others | without |\n|---|---|---|---|---|\n"
     return before + BEGIN + head + "\n".join(rows(folder)) + "\n" + end + after
 
 

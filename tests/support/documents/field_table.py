@@ -23,7 +23,7 @@ REASONS: Final = (
     (r"CPU_|_CPU|SYSIO|MODULE_POWER", "processors of the host (Grace) are not simulated"),
     (r"CONNECTX|PLATFORM", "network cards, and where a board sits in its rack, are not simulated"),
     (r"C2C", "links between chips of one board (C2C) are not simulated"),
-    (r"PWR_SMOOTHING|POWER_PROFILE", "power smoothing and power profiles are not simulated"),
+    (r"PWR_SMOOTHING|POWER_PROFILE", "power profiles, overrides and wear of power smoothing are not simulated"),
     (r"DIAG_", "DCGM's diagnostics are not simulated"),
     (r"NVLINK", "the state has no such NVLink counter or link"),
     (r"MIG", "they describe GPU instances to programs; they are not metrics"),

@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from fakedev.fleet.spec.fault_kinds import FAULT_FIELDS, KINDS, PARAMETERS
-from fakedev.kubernetes.device_fault import (
+from fakedev.kubernetes.faults.device_fault import (
     GROUP,
     KIND,
     MAX_STEPS,
@@ -104,7 +104,7 @@ def _step(first: Object) -> Object:
         "description": STEP_FIELDS["parameters"], "type": "object", "properties": {
             name: {
                 "description": FAULT_FIELDS[name].purpose, "type": "number",
-                **_ends(min(each.low for each in takers.values()), max(each.high for each in takers.values())),
+                **_ends(min(taker.low for taker in takers.values()), max(taker.high for taker in takers.values())),
             }
             for name, takers in PARAMETERS.items()
         },
@@ -177,7 +177,7 @@ def _definition() -> Object:
 def written_definition() -> str:
     """The file with the definition of DeviceFault, as it should be."""
     text = yaml.dump(_definition(), Dumper=_Dumper, sort_keys=False, width=140)
-    return _MADE.format(folder="fakedev/kubernetes/device_fault.py and the kinds of faults") + text
+    return _MADE.format(folder="fakedev/kubernetes/faults/device_fault.py and the kinds of faults") + text
 
 
 class _Dumper(yaml.SafeDumper):

@@ -1,9 +1,10 @@
 """Makes the pictures of the web page in doc/pictures.
 
-Run as ``python -m tests.support.documents.page_pictures [large] [loop] [parts] [day] [scenario]``.
+Run as ``python -m tests.support.documents.page_pictures [large] [loop] [parts] [day] [scenario] [racks] [night]``.
 
 It takes eight minutes. They are of 10,000 GPUs, of a run of etc/loop.sh in which the fans of all boards fail for a
-while, of divided boards and of links, of a day, and of a scenario; in both themes, and for windows of three widths.
+while, of divided boards and of links, of a day, of a scenario, of a rack, and of the night in which a switch tray dies;
+in both themes, for windows of several sizes.
 """
 
 from __future__ import annotations
@@ -96,6 +97,23 @@ workloads:
   base:
     - {name: training, devices: "dgx-0/[0-3]", profile: "95:3:7200,15:10:2400", kind: tensor}
     - {name: chat, devices: "dgx-1/*", profile: "25:15:9000,60:25:6000,40:20:5400"}
+"""
+#: Two racks: in one coolant leaks and a switch tray is lost.
+RACKS = """
+version: 1
+fleet:
+  seed: 7
+  pools: [{name: nvl, nodes: 36, device: gb200-nvl72, racks: {kind: nvl72, power-limit: 132000}, identity: dcgm}]
+web: ["127.0.0.1:%d"]
+workloads:
+  listen: ["%s/workload.sock"]
+  base:
+    - {name: training, devices: "nvl-[0-11]/*", profile: "95:3:0", kind: training, metrics: {fabric-tx: 40%%}}
+    - {name: serving, devices: "nvl-[18-26]/*", profile: "45:25:0"}
+faults:
+  - {kind: coolant-leak, devices: nvl-4/0, resistance: 3}
+  - {kind: switch-tray, devices: nvl-0/0, tray: 5, start: 20s}
+  - {kind: imex-down, devices: nvl-9/0, start: 25s}
 """
 #: An hour, in which four boards have trouble.
 SCENARIO = """
@@ -258,10 +276,40 @@ async def of_a_scenario(browser: Browser, folder: Path) -> None:
         await picture(browser, "scenario-light", "scenario", (1120, 900))
 
 
+async def of_racks(browser: Browser, folder: Path) -> None:
+    """A rack with a switch tray that is lost, by usage and by temperature."""
+    port = free_port()
+    (folder / "racks.yaml").write_text(RACKS % (port, folder))
+    async with running([*console("fakedev"), "serve", "--config", str(folder / "racks.yaml")], folder, port) as address:
+        await browser.open(f"http://{address}/#fleet?view=Racks")
+        await let_pass(75)
+        whole = ".rack-names", "start"
+        await picture(browser, "rack-light", "fleet?view=Racks", (880, 840), "light", *whole)
+        await picture(browser, "rack-heat-dark", "fleet?view=Racks&colour=temperature", (880, 840), "dark", *whole)
+
+
+async def of_a_night(browser: Browser, folder: Path) -> None:
+    """An hour after a switch tray died: the rack, and a board of it before and after."""
+    port, scenarios = free_port(), ROOT / "etc" / "scenarios"
+    places = f"config:\n  web: ['127.0.0.1:{port}']\n  workloads: {{listen: [{folder}/workload.sock]}}\n"
+    text = (scenarios / "switch-tray.yaml").read_text().replace("config:\n", places, 1)
+    text = text.replace("tick: 5s", "tick: 5s\n    speed: 0").replace("../prometheus", str(ROOT / "etc" / "prometheus"))
+    (folder / "night.yaml").write_text(text)
+    command = [*console("fakedev"), "serve", "--scenario", str(folder / "night.yaml")]
+    async with running(command, folder, port) as address:
+        for _ in range(4):
+            await fetch(address, "/api/v1/clock", json.dumps({"advance": "1h"}), "POST")
+        await browser.open(f"http://{address}/#fleet")
+        await let_pass(3)
+        await picture(browser, "night-rack-light", "fleet?view=Racks", (880, 840), "light", ".rack-names", "start")
+        board = "fleet/nvl-0/0?view=Racks&span=21600"
+        await picture(browser, "night-board-dark", board, MEDIUM, "dark", SHOWN, "start")
+
+
 async def make(names: list[str]) -> None:
     """Make the pictures with these names."""
     makers = {"large": of_ten_thousand, "loop": of_the_loop, "parts": of_parts}
-    makers |= {"day": of_a_day, "scenario": of_a_scenario}
+    makers |= {"day": of_a_day, "scenario": of_a_scenario, "racks": of_racks, "night": of_a_night}
     with tempfile.TemporaryDirectory() as name:
         chromium = Chromium(require_program("chromium"), Path(name))
         try:

@@ -42,10 +42,14 @@ GENTD26_HOURS: Final = (
     3.6, 11.8, 15.4, 12.1, 6.3, 13.6, 16.3, 18.6, 15.6, 12.4, 5.7, 4.1, 4.0, 4.5, 3.0, 2.6, 2.0, 1.0, 1.7, 1.4, 1.6,
     1.0,
 )
-#: A service like it: a request every 70 s for each of 32 boards on average, of 10 s each, hardly any at night.
-IMAGES: Final = """{name: images, boards: 1, least: 32, most: 32, requests: 0.45, night: 0.03, prompt-tokens: 1,
-output-tokens: 28, running: 1, seconds-per-token: 0.35, profile: "100", intensity: "60:10", kind: training,
-metrics: {memory: 52%}}"""
+#: Services like it. 27 boards: a request every 104 s for each at the busiest time, of 35 s at 42 % usage after 5 s of
+#: loading. As about an eighth of the real pods, 5 boards have requests of 80 s at 97 %.
+IMAGES: Final = ", ".join(
+    f"""{{name: {name}, boards: 1, least: {boards}, most: {boards}, requests: {requests}, night: 0.03, prompt-tokens: 5,
+    prefill-tokens: 1, output-tokens: {tokens}, running: 1, seconds-per-token: 0.35, profile: "{usage}",
+    intensity: "60:10", kind: training, metrics: {{memory: 52%}}}}"""
+    for name, boards, requests, tokens, usage in (("images", 27, 0.26, 100, 42), ("pictures", 5, 0.018, 230, 97))
+)
 
 
 @dataclass(frozen=True)
@@ -173,11 +177,15 @@ def services() -> str:
     differ = max(abs(one - other) for one, other in zip(correlations, GENTD26_CORRELATIONS, strict=True))
     hours = duty.reshape(len(GENTD26_HOURS), -1).mean(axis=1)
     of_days = float(np.abs(np.sort(hours) - np.sort(GENTD26_HOURS)).mean()) / 100
-    heads = [f"p{100 * each:g}" for each in QUANTILES], [f"{lag} min" for lag in LAGS]
+    heads = [f"p{100 * quantile:g}" for quantile in QUANTILES], [f"{lag} min" for lag in LAGS]
     lines = [
         "\n## A service that makes images\n\n",
         "Alibaba's GenTD26 has the duty cycles of 110 pods with a GPU each, a value a minute, for 22.8 h. Beside it ",
-        "32 boards of a service with `running: 1` and 0.45 requests a second at the busiest hour.\n\n",
+        "32 boards of two services with `running: 1`: 27 with requests of 35 s at 42 % usage, five with longer ones. ",
+        "The real values ",
+        "are fifteenths of a percent: means of 15 whole percents, one every four seconds. The simulated ones are ",
+        "means of ticks of a minute; for the same fifteenths use ticks of 4 s and the average of a minute of ",
+        "`DCGM_FI_DEV_GPU_UTIL`.\n\n",
         f"| duty cycle, % | {' | '.join(heads[0])} | distance | |\n|---|{'---|' * len(QUANTILES)}---|---|\n",
         f"| GenTD26 | {' | '.join(f'{value:.1f}' for value in GENTD26)} | | |\n",
         f"| simulated | {' | '.join(f'{value:.1f}' for value in ours)} | {apart:.3f} | {_verdict(apart)} |\n\n",
@@ -202,7 +210,7 @@ def _verdict(apart: float) -> str:
 def page() -> str:
     """The page."""
     week = week_of("research")
-    head = " | ".join(f"p{100 * each:g}" for each in QUANTILES)
+    head = " | ".join(f"p{100 * quantile:g}" for quantile in QUANTILES)
     lines = [
         "# Plausibility\n\n",
         "This page compares a simulated week with what was published of real clusters. `make plausible` writes it.\n\n",

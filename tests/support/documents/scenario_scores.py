@@ -73,7 +73,7 @@ def scored(name: str, rules: Path, identity: str, requirements: Sequence[str] = 
     """
     pools = yaml.safe_load(scenario_of(name).read_text(encoding="utf-8"))["config"]["fleet"]["pools"]
     options = [f"--set=fleet.pools.{place}.identity={identity}" for place in range(len(pools)) if identity]
-    options += [f"--expect={each}" for each in requirements]
+    options += [f"--expect={requirement}" for requirement in requirements]
     command = [*console("fakedev"), "scenario", "score", str(scenario_of(name)), "--rules", str(rules), "--json"]
     ended = subprocess.run([*command, *options], cwd=ROOT, check=True, capture_output=True, text=True)
     sys.stderr.write(f"{name}: {rules.name}\n")

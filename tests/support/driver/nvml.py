@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from fakedev.nvml.library import OPTIONS, SONAME, compile_library, library_folder, sources
+from fakedev.nvml.smi.boards import VISIBLE
 from tests.support.paths import ROOT
 
 #: Eight H100s, of which the first two work; the file is that of ``{file}``.
@@ -63,13 +64,15 @@ def driver(folder: Path, options: Sequence[str] = SANITIZED) -> Path:
 
 
 @contextmanager
-def bindings(file: Path, node: str = "") -> Iterator[Any]:
+def bindings(file: Path, node: str = "", visible: str = "") -> Iterator[Any]:
     """NVIDIA's bindings, with the library that reads a file; nothing is initialised at the end."""
     pynvml = pytest.importorskip("pynvml")
     # The loader takes a library that is loaded already by its own name.
     ctypes.CDLL(str(compiled("plain")), mode=ctypes.RTLD_GLOBAL)
-    before = {name: os.environ.pop(name, None) for name in ("FAKEDEV_NVML_FILE", "FAKEDEV_NODE")}
+    before = {name: os.environ.pop(name, None) for name in ("FAKEDEV_NVML_FILE", "FAKEDEV_NODE", VISIBLE)}
     os.environ["FAKEDEV_NVML_FILE"] = str(file)
+    if visible:
+        os.environ[VISIBLE] = visible
     if node:
         os.environ["FAKEDEV_NODE"] = node
     try:

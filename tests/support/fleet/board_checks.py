@@ -362,8 +362,8 @@ class BoardRules:
                 # It shares the heat sink: its rise over the core is what it is with the fan.
                 wide = self.end(name, "high") - least
                 over = least - self._inlets + wide * (_OF_MEMORY * traffic + (1 - _OF_MEMORY) * share) - rise
-                rises = [each + over for each in rises]
-            ends = np.array([was[name], *(inlet + each for each in rises)])
+                rises = [rise + over for rise in rises]
+            ends = np.array([was[name], *(inlet + rise for rise in rises)])
             if name == "temperature_celsius" and conditions.overheated_celsius is not None:
                 forced = conditions.overheated_celsius
                 limit = np.maximum(self.dynamic("hardware_slowdown_celsius"), self.dynamic("slowdown_celsius"))

@@ -51,6 +51,7 @@ class Point(NamedTuple):
 CAPTURE, TABLES = "nvidia-smi -q of one board", "nvidia-smi tables in public issues"
 SMI, ROCM_SMI = "nvidia-smi tables in public repositories", "rocm-smi tables in public repositories"
 SWEEP = "a DCGM sweep of one board"
+INFERENCE_X = "InferenceX, issue 828"
 #: How near a clock has to be that was computed from a throughput, in steps of 15 MHz; as a share.
 CLOCK_TOLERANCE = 0.01
 COMPUTE, TENSOR, CONTEXT = (("compute", 100),), (("tensor", 100),), (("compute", 0),)
@@ -60,6 +61,8 @@ SHOWN = (
     "power_watts", "memory_power_watts", "temperature_celsius", "memory_temperature_celsius", "core_frequency_mhz",
 )  # fmt: skip
 _WITH_TENSOR = (("compute", 82), ("tensor", 6))
+#: Requests that run at once to usage and watts: an average over a run that reads as many tokens as it writes.
+GPT_OSS = ((4, 27.3, 159), (8, 29.4, 173), (16, 31.7, 189), (32, 35.1, 205), (64, 24.2, 171))
 POINTS = (
     Point("h100", "idle", (), TABLES, 70, 30, None, 345),
     Point("h100", "idle, another board", (), CAPTURE, 69.85, 41, 48, 345, 43.2, is_wanted=False),
@@ -67,6 +70,10 @@ POINTS = (
     Point("h100", "100 % usage, 11 % memory", COMPUTE, CAPTURE, 629.45, 59, 55, 1980, 85.8, 31.3),
     Point("h100", "dense bf16 GEMM, 792 TFLOP/s", TENSOR, "MAMF finder", 700, None, None, 1580),
     Point("h100", "a hung collective, 100 % usage", (("hung", 100),), "a table in a public issue", 152),
+    *(
+        Point("h100", f"gpt-oss-120b, {many} requests", (("memory", usage), ("tensor", 0.9)), INFERENCE_X, watts)
+        for many, usage, watts in GPT_OSS
+    ),
     Point("h200", "idle", (), CAPTURE, 77.67, 28, 32, 345, 46.6),
     Point("h200", "100 % usage, 7 % memory", COMPUTE, CAPTURE, 627.3, 52, 41, 1980, 97.7),
     Point("h200", "dense bf16 GEMM, 788 TFLOP/s", TENSOR, "MAMF finder", 700, None, None, 1570),
@@ -94,7 +101,7 @@ POINTS = (
     Point("v100", "LLM decode", MEMORY, "1Cat-vLLM, issue 535: 180 to 200 W", 190),
     Point("v100", "LLM prefill", TENSOR, "1Cat-vLLM, issue 535: 270 to 300 W", 285),
     Point("v100", "100 % usage, spinning", (("hung", 100),), "that board", 66),
-    Point("mi300x", "LLM decode, 79 % usage", (("memory", 79),), "InferenceX, issue 828", 356),
+    Point("mi300x", "LLM decode, 79 % usage", (("memory", 79),), INFERENCE_X, 356),
     Point("mi300x", "dense bf16 GEMM, 782 TFLOP/s", TENSOR, "MAMF finder", 750, None, None, 1360),
     Point("l4", "idle", (), "nvidia-smi -q, and a scrape of dcgm-exporter", 16.4, 32, None, 210),
     Point("l4", "context, 0 % usage", CONTEXT, f"{SMI}: 35 to 37 W", 36, None, None, 2040),
@@ -144,6 +151,7 @@ POINTS = (
     Point("gh200", "idle", (), CAPTURE, 87.88, 31, 39, 345),
     Point("mi250x", "idle", (), f"{ROCM_SMI}, MI250 series: 82 to 102 W", 92, 39, None, 800),
     Point("mi325x", "idle", (), ROCM_SMI, 140, 39, None, 131),
+    Point("mi325x", "LLM decode", MEMORY, "InferenceX, pull request 874: 4,041 W of eight", 505),
     Point("mi325x", "dense bf16 GEMM, 831 TFLOP/s", TENSOR, "AMD, at 1000 W", 1000, None, None, 1435),
     Point("gb300", "idle", (), f"{SMI}: 172 to 237 W", 203, 31),
     Point("gb10", "idle", (), f"{SMI}: 3 and 4 W", 4, 34),

@@ -120,9 +120,9 @@ def faults(draw: st.DrawFn, *on: PoolSpec) -> FaultSpec:
     often = ("inlet", "fan", "link-down", "xid", "hang", "power-brake")
     kind = KINDS[draw(st.one_of(st.sampled_from(often), st.sampled_from(sorted(KINDS))))]
     fields: dict[str, Any] = {"kind": kind.name, "devices": draw(words_of(*on))}
-    for each in kind.parameters:
-        if each.default is None:
-            fields[each.name] = {"code": 31, "watts": 150.0, "megahertz": 700.0}[each.name]
+    for parameter in kind.parameters:
+        if parameter.default is None:
+            fields[parameter.name] = {"code": 31, "watts": 150.0, "megahertz": 700.0}[parameter.name]
     if kind.name == "inlet":
         fields["celsius"] = draw(st.sampled_from((0.1, 0.3, 1.7)))
     fields["start"] = draw(st.sampled_from((0, 0, 2)))
@@ -165,7 +165,7 @@ def is_taken(fleet: Fleet, event: Event) -> bool:
 def fleet_of(some: Sequence[Scene], **more: Any) -> FleetSpec:
     """A configuration of some scenes, in their order."""
     base = tuple(each for scene in some for each in scene.base)
-    given = tuple(each for scene in some for each in scene.faults)
+    given = tuple(fault for scene in some for fault in scene.faults)
     return FleetSpec(tuple(scene.pool for scene in some), base=base, faults=given, exact_sensors=True, **more)
 
 

@@ -119,8 +119,11 @@ class ReasonEnds:
         braked = unless_changed(conditions.braked, np.zeros(after.count)) > 0
         limit = rules.of_types(lambda each: each.memory_slowdown_celsius)
         memory_is_hot = was.get("memory_temperature_celsius", np.zeros(after.count)) >= limit - _NEAR_KELVINS
+        counted = now["throttled_power_seconds"] - was["throttled_power_seconds"]
+        # Work that changes within a tick is held for a part of it, and draws less in the rest.
+        share = np.where(counted > 0, np.minimum(counted / seconds, 1.0), 1.0)
         causes = {
-            "throttled_power": now["power_watts"] >= _HELD * now["power_limit_watts"],
+            "throttled_power": now["power_watts"] >= _HELD * now["power_limit_watts"] * share,
             "throttled_thermal": (temperature >= rules.dynamic("resume_celsius")) | memory_is_hot,
             "throttled_hardware": (temperature >= rules.dynamic("resume_celsius")) | braked,
         }
@@ -168,7 +171,7 @@ def pools_text(rng: Random, nodes: int) -> str:
     pools.append("{name: ring, device: mi300x, nodes: 1, devices-per-node: 5, topology: ring}")
     pools.append(f"{{name: odd, device: max-1550, nodes: 1, devices-per-node: {rng.choice((2, 3, 5))}}}")
     pools.append("{name: alone, device: h100, nodes: 1, devices-per-node: 1}")
-    return "\n".join(f"    - {each}" for each in pools)
+    return "\n".join(f"    - {pool}" for pool in pools)
 
 
 def _layout(rng: Random, profiles: tuple[str, ...]) -> list[str]:

@@ -263,7 +263,7 @@ class ClusterApi:
             stream.send_raw(data)
 
     def _streams(self, resource: str) -> list[Any]:
-        return [each for each in self._rest.streams if resource in ("", each.address.kind.resource)]
+        return [stream for stream in self._rest.streams if resource in ("", stream.address.kind.resource)]
 
     def _address(self, resource: str, name: str, namespace: str) -> Address:
         kind = kind_of_resource(resource)

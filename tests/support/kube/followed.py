@@ -11,7 +11,7 @@ from typing import Any
 
 from twisted.protocols.policies import WrappingFactory
 
-from fakedev.kubernetes.node_port import NodePortFactory
+from fakedev.kubernetes.nodes.node_port import NodePortFactory
 from fakedev.web.site import Site
 from tests.support.application import BEGIN, AppReactor, LineClient, MemoryApplication
 from tests.support.kube.api_server import ClusterApi, node
@@ -176,7 +176,7 @@ class FollowedCluster:
     def events(self, name: str = "") -> list[tuple[str, str, str]]:
         """Object, reason and message of the Events of an object, or of all, in order of arrival."""
         items = sorted(self.api.items("events"), key=lambda item: int(item["metadata"]["resourceVersion"]))
-        found = [(each["involvedObject"]["name"], each["reason"], each["message"]) for each in items]
+        found = [(item["involvedObject"]["name"], item["reason"], item["message"]) for item in items]
         return [each for each in found if name in ("", each[0])]
 
     def reasons(self, name: str) -> list[str]:
@@ -240,7 +240,7 @@ def slices_of(cluster: FollowedCluster, name: str = "a") -> list[Any]:
 
 def taints(cluster: FollowedCluster) -> dict[str, list[tuple[str, str, str]]]:
     """Key, value and effect of the taints of each device that has any."""
-    devices = [device for each in slices_of(cluster) for device in each["spec"]["devices"]]
+    devices = [device for slice_ in slices_of(cluster) for device in slice_["spec"].get("devices", ())]
     return {
         device["name"]: [(each["key"], each.get("value", ""), each["effect"]) for each in device["taints"]]
         for device in devices
@@ -250,5 +250,5 @@ def taints(cluster: FollowedCluster) -> dict[str, list[tuple[str, str, str]]]:
 
 def generation(cluster: FollowedCluster) -> int:
     """Of the node's pool, which all its slices have."""
-    (found,) = {each["spec"]["pool"]["generation"] for each in slices_of(cluster)}
+    (found,) = {slice_["spec"]["pool"]["generation"] for slice_ in slices_of(cluster)}
     return int(found)

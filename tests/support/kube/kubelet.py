@@ -159,8 +159,8 @@ class Kubelet:
     def mounts(self, resource: str, ids: Sequence[str]) -> dict[str, str]:
         """What a container that gets these ids sees: its paths, and those of the node."""
         ((container,),) = [self._allocate(resource, ids)]
-        assert all(each.read_only for each in container.mounts)
-        return {each.container_path: each.host_path for each in container.mounts}
+        assert all(mount.read_only for mount in container.mounts)
+        return {mount.container_path: mount.host_path for mount in container.mounts}
 
     def _shuffled(self, items: Sequence[Any]) -> Sequence[Any]:
         """In any order."""
@@ -194,7 +194,7 @@ class Kubelet:
         request.claims.add(namespace=namespace, name=name, uid=uid)
         with open_channel(endpoint) as channel:
             answer = DRA.call(channel, "NodePrepareResources")(request, timeout=_SECONDS).claims[uid]
-        self.cdi_devices = [list(each.cdi_device_ids) for each in answer.devices]
+        self.cdi_devices = [list(device.cdi_device_ids) for device in answer.devices]
         return [(",".join(e.request_names), e.pool_name, e.device_name) for e in answer.devices], answer.error
 
     def dra_health(self, endpoint: str, until: str) -> dict[tuple[str, str], tuple[int, str]]:
@@ -215,7 +215,7 @@ class Kubelet:
         request.claims.add(namespace=namespace, name=name, uid=uid)
         with open_channel(endpoint) as channel:
             answer = DRA.call(channel, "NodeUnprepareResources")(request, timeout=_SECONDS)
-        return {uid: each.error for uid, each in answer.claims.items()}
+        return {uid: claim.error for uid, claim in answer.claims.items()}
 
     def allocatable(self, resource: str) -> int:
         """How many devices can be given to pods; 0 when the plugin is gone."""

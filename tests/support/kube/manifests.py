@@ -19,7 +19,9 @@ MANIFESTS: Final = ROOT / "etc" / "kubernetes"
 CHART: Final = MANIFESTS / "chart"
 OVERLAYS: Final = sorted(path.parent.name for path in MANIFESTS.glob("overlays/*/kustomization.yaml"))
 #: Kinds of other programs (Prometheus Operator, kustomize, kind): no schema of Kubernetes has them.
-FOREIGN_GROUPS: Final = ("faults.fakedev", "monitoring.coreos.com", "kustomize.config.k8s.io", "kind.x-k8s.io")
+FOREIGN_GROUPS: Final = (
+    "faults.fakedev", "monitoring.coreos.com", "kustomize.config.k8s.io", "kind.x-k8s.io", "resource.nvidia.com",
+)  # fmt: skip
 #: The version of Kubernetes whose schemas the manifests must fit.
 KUBERNETES: Final = "1.37"
 
@@ -69,7 +71,7 @@ def by_name(objects: list[Object]) -> dict[tuple[str, str, str], Object]:
 
 def texts_of(text: str) -> list[str]:
     """The documents of a manifest as texts, with the comments above each."""
-    return [each.strip("\n") + "\n" for each in re.split(r"^---\n", text, flags=re.MULTILINE) if each.strip()]
+    return [part.strip("\n") + "\n" for part in re.split(r"^---\n", text, flags=re.MULTILINE) if part.strip()]
 
 
 def of_kind(objects: list[Object], kind: str) -> list[Object]:

@@ -11,7 +11,7 @@ from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IListeningPort
 from twisted.internet.threads import deferToThread
 
-from fakedev.kubernetes.node_port import NodePortFactory
+from fakedev.kubernetes.nodes.node_port import NodePortFactory
 from fakedev.node.options import Settings, parse
 from tests.support.kube.kubelet import Kubelet
 from tests.support.kube.node_service import GPU, VIEW, MemoryNodeService

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fakedev.base.errors import Refused
-from fakedev.kubernetes.node_port import NodeSlot
-from fakedev.kubernetes.node_view import Allocation, NodeView, PreparedDevice, ViewedSlot
+from fakedev.kubernetes.nodes.node_port import NodeSlot
+from fakedev.kubernetes.nodes.node_view import Allocation, NodeView, PreparedDevice, ViewedSlot
 
 GPU = "nvidia.com/gpu"
 SLOTS = tuple(ViewedSlot(f"GPU-{number}", numa_node=number // 2) for number in range(4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fakedev.kubernetes.api_paths import PERMISSIONS, Need
+from fakedev.kubernetes.client.api_paths import PERMISSIONS, Need
 
 
 def not_allowed(requests: Iterable[tuple[str, str, int]], *needs: Need) -> list[str]:

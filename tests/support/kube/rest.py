@@ -192,7 +192,7 @@ def discovery_page(path: str) -> dict[str, Any] | None:
         case ["api"]:
             return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
         case ["apis"]:
-            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(*each) for each in groups]}
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(*group) for group in groups]}
         case ["api", "v1"]:
             return _resources("", "v1")
         case ["apis", group, version] if (group, version) in groups:
@@ -432,7 +432,7 @@ class Rest(Resource):
                 del self._snapshots[next(iter(self._snapshots))]
             self._snapshots[metadata["continue"]] = items
         # Items of lists have neither kind nor apiVersion, as the real server gives them.
-        shown = [{key: each[key] for key in each if key not in ("kind", "apiVersion")} for each in items[begin:end]]
+        shown = [{key: item[key] for key in item if key not in ("kind", "apiVersion")} for item in items[begin:end]]
         kind = address.kind
         return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": shown}
 

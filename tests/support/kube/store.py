@@ -59,6 +59,7 @@ KINDS = (
     Kind("batch", "v1", "jobs", "Job", True, True),
     Kind(_LEASES, "v1", "leases", "Lease", True),
     Kind("faults.fakedev", "v1alpha1", "devicefaults", "DeviceFault", False, True),
+    Kind("resource.nvidia.com", "v1beta1", "computedomains", "ComputeDomain", True, True),
     Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, True, ("crd",)),
     Kind(_DRA, "v1", "resourceslices", "ResourceSlice", False),
     Kind(_DRA, "v1", "deviceclasses", "DeviceClass", False),
@@ -251,7 +252,7 @@ def _check_node(address: Address, item: dict[str, Any]) -> None:
 
 def _check_slice(address: Address, item: dict[str, Any]) -> None:
     devices = item.get("spec", {}).get("devices") or []
-    most = 64 if any("taints" in each or "consumesCounters" in each for each in devices) else 128
+    most = 64 if any("taints" in device or "consumesCounters" in device for device in devices) else 128
     if len(devices) > most:
         raise invalid(address, "spec.devices", str(len(devices)), f"must have at most {most} items")
 

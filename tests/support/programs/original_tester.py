@@ -167,7 +167,7 @@ class OriginalFrontend:
             reactor.listenTCP(number, Factory.forProtocol(partial(kind, self)), interface="127.0.0.1")
             for number, kind in ((0, _Client), (port, _Backend))
         ]
-        self.client_port, self.backend_port = (each.getHost().port for each in self._ports)
+        self.client_port, self.backend_port = (port.getHost().port for port in self._ports)
 
     async def __aenter__(self) -> OriginalFrontend:
         return self
@@ -177,7 +177,7 @@ class OriginalFrontend:
 
     async def close(self) -> None:
         """Listen no more, and close all connections."""
-        await gatherResults([maybeDeferred(each.stopListening) for each in self._ports])
+        await gatherResults([maybeDeferred(port.stopListening) for port in self._ports])
         for connection in list(self.connections):
             connection.transport.abortConnection()
 

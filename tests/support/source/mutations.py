@@ -67,5 +67,5 @@ def _below(schema: Mapping[str, Any], step: str | int) -> Mapping[str, Any]:
     else:
         found = None
         others = [one["items"] for one in _alternatives(schema) if "items" in one]
-    found = found or next((each for each in others if isinstance(each, dict)), {})
+    found = found or next((other for other in others if isinstance(other, dict)), {})
     return found if isinstance(found, dict) else {}

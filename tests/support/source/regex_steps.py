@@ -164,6 +164,9 @@ class StepCounter:
             return at == 0 or (self._lines and text[at - 1] == "\n")
         if where in (sre.AT_END, sre.AT_END_STRING):
             return at == len(text) or (self._lines and text[at] == "\n") or text[at:] == "\n"
+        if where == sre.AT_BOUNDARY:
+            is_word = _CATEGORIES[sre.CATEGORY_WORD]
+            return is_word(text[max(at - 1, 0) : at]) != is_word(text[at : at + 1])
         raise NotImplementedError(f"{where}: tell this matcher what it does")
 
 

@@ -14,14 +14,15 @@ from __future__ import annotations
 import re
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from fakedev.exporters.settings.catalog import Catalog
 from fakedev.exporters.settings.counters import Counter, FieldTable, read_counters
 from fakedev.schema.files import Files
-from fakedev.schema.places import Place, Report
+from fakedev.schema.places import ConfigurationError, Place, Report
+from fakedev.schema.sections import Values
 from tests.support.identities import loaded
 
 _DEFINE: Final = re.compile(r"^#define[ \t]++(DCGM_FI_\w++)[ \t]++(-?\d++|DCGM_FI_\w++)", re.MULTILINE)
@@ -100,43 +101,68 @@ def counters_draft(text: str, since: str, fields: str) -> Iterator[str]:
     report, known = Report(), table(fields)
     rows = {row.name: row for row in read_counters(text, Place("counters", 1), known, report, skips_unknown=True)}
     report.raise_if_any()
-    old = {family.name: family for family in loaded(since).families}
+    identity = loaded(since)
+    families = {family.name: family for family in identity.families}
+    old = [*families, *(label.name for label in identity.labels if label.name in known.fields)]
     renamed: dict[str, str] = {}
     for name in (name for name in rows if name not in old):
-        quantity = rows[name].shows["quantity"]
         like = (each for each in old if each not in rows and each in known.fields and each not in renamed)
-        same = next((each for each in like if quantity and known.fields[each]["quantity"] == quantity), None)
+        same = next((each for each in like if _shown(known.fields[each]) == _shown(rows[name].shows) != _NOTHING), None)
         renamed |= {same: name} if same else {}
     changed = [
         row for name, row in rows.items()
-        if name not in renamed.values() and row.kind != "label"
-        and (name not in old or (old[name].kind, old[name].help) != (row.kind, row.help))
+        if name not in {*old, *renamed.values()}
+        or (name in families and (families[name].kind, families[name].help) != (row.kind, row.help))
     ]  # fmt: skip
+    gone = [name for name in old if name not in rows and name not in renamed]
     yield '  - release: "VERSION"'
     yield "    pairs: [DCGM-VERSION]"
     yield f"    fields: {fields}"
-    yield "    renamed-counters:"
-    yield from (f"      {before}: {_row(rows[after])}" for before, after in renamed.items())
-    yield "    counters: |"
-    yield from (f"      {_row(row)}" for row in changed)
-    yield from (f"    # not in the file: {name}" for name in old if name not in rows and name not in renamed)
+    if renamed:
+        yield "    renamed-counters:"
+        yield from (f"      {before}: {_row(rows[after])}" for before, after in renamed.items())
+    if changed:
+        yield "    counters: |"
+        yield from (f"      {_row(row)}" for row in changed)
+    if gone:
+        yield f"    without: [{', '.join(gone)}] # not in the file"
     yield from (f"    # {note}" for note in report.notes)
 
 
+#: What a field shows whose name alone is known.
+_NOTHING: Final = ("", (), "")
+
+
+def _shown(field: Values) -> tuple[str, tuple[str, ...], str]:
+    """What a field shows, by which two names of it are known as one: quantities of its first row, or its label."""
+    row = field["rows"][0] if field["rows"] else field
+    return row["quantity"], tuple(row["plus"]), field["label"]
+
+
 def _row(row: Counter) -> str:
-    return f"{row.name}, {row.kind}, {row.help}"
+    text = f'"{row.help.replace(chr(34), chr(34) * 2)}"' if {",", '"'} & set(row.help) else f" {row.help}"
+    return f"{row.name}, {row.kind},{text}"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the draft of a file."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("file", type=Path, help="dcgm_fields.h, or a counters file")
     parser.add_argument("--since", required=True, help="the table of fields, or the release, before it")
     parser.add_argument("--fields", help="of a counters file: the table of its fields")
-    given = parser.parse_args()
-    text = given.file.read_text(encoding="utf-8")
-    draft = fields_draft(text, given.since) if "#define" in text else counters_draft(text, given.since, given.fields)
-    sys.stdout.writelines(f"{line}\n" for line in draft)
+    given = parser.parse_args(arguments)
+    try:
+        text = given.file.read_text(encoding="utf-8")
+    except OSError as error:
+        parser.error(str(error))
+    is_header = "#define" in text
+    if not is_header and not given.fields:
+        parser.error("a counters file needs --fields, the table of its fields: dcgm-4.7")
+    draft = fields_draft(text, given.since) if is_header else counters_draft(text, given.since, given.fields)
+    try:
+        sys.stdout.writelines([f"{line}\n" for line in draft])
+    except ConfigurationError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ async def test_curl(start_async: StartAsync, tmp_path: Path, web_config: Path) -
 async def test_what_cannot_be_used(start_async: StartAsync, tmp_path: Path, web_config: Path) -> None:
     """A service does not start with it: it tells the file, and ends with 2; so does the drop-in of dcgm-exporter."""
     (tmp_path / "key.pem").write_text("no key")
-    text = f"{web_config}: tls_server_config: the key is none in PEM"
+    text = f"{web_config}: tls_server_config: the key is not in PEM"
     for command in ([*console("fakedev"), "serve"], console("fakedev-dcgm-exporter")):
         program = await run(start_async, *command, "--web-config-file", str(web_config))
         assert program.exit_code == 2

@@ -150,6 +150,9 @@ affinity:
 {{- if .Values.deviceFaults.enabled }}
 - {name: FAKEDEV__KUBERNETES__DEVICE_FAULTS, value: "true"}
 {{- end }}
+{{- if .Values.computeDomains.enabled }}
+- {name: FAKEDEV__KUBERNETES__COMPUTE_DOMAINS, value: "true"}
+{{- end }}
 {{- if include "fakedev.pools" . }}
 - {name: FAKEDEV__KUBERNETES__COMPATIBILITY, value: fake-gpu-operator}
 - {name: FAKEDEV__TOPOLOGY, value: /etc/fakedev-topology/topology.yml}

@@ -1,0 +1,1 @@
+"""Tests of who has which device, and how healthy it is."""

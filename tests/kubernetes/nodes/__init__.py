@@ -1,0 +1,1 @@
+"""Tests of simulated nodes and of the port of fakedev-node."""

@@ -1,0 +1,1 @@
+"""Tests of the topologies of run-ai's fake-gpu-operator."""
