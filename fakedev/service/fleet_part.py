@@ -16,6 +16,7 @@ from fakedev.fleet.hub import WorkloadHub
 from fakedev.fleet.ticker import Ticker
 from fakedev.runtime.clock import no_op
 from fakedev.runtime.listening import CannotStart, Listeners
+from fakedev.runtime.memory import give_back_freed_memory
 from fakedev.runtime.part import IPart, Part, parts_of
 from fakedev.runtime.reactor import IReactor
 from fakedev.runtime.turns import FairShare
@@ -24,6 +25,7 @@ from fakedev.service.program_run import Run
 if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
+    from fakedev.fleet.entities.reindex import FleetReindex
     from fakedev.fleet.journal_files import JournalFile, Recorder
     from fakedev.fleet.state_folder import StateFolder
     from fakedev.web.metrics import Group
@@ -47,6 +49,8 @@ class FleetPart(Part):
         self._recorder: Recorder | None = None
         self._journal: JournalFile | None = None
         self.state: StateFolder | None = None
+        self._moves: FleetReindex | None = None
+        self._keeps_freed = False
         if run.record:
             from fakedev.fleet.journal_files import Recorder  # noqa: PLC0415 - most runs are not recorded
 
@@ -143,3 +147,8 @@ class FleetPart(Part):
                 file.write_waiting()
         for part in self._others:
             part.ticked()
+        if self.fleet.moves is not self._moves:
+            self._moves, self._keeps_freed = self.fleet.moves, True
+        elif self._keeps_freed:  # the first tick after a change of the fleet, or after many, that has none
+            self._keeps_freed = False
+            give_back_freed_memory()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 import platform
+import resource
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from fakedev.runtime.memory import (
     collector_paused,
     freeze_objects,
+    give_back_freed_memory,
     keep_freed_memory,
     without_examination,
 )
@@ -30,6 +33,22 @@ def frozen() -> Iterator[None]:
 def test_the_gnu_library_can_be_told() -> None:
     """It says yes there; elsewhere nothing happens and nothing fails."""
     assert keep_freed_memory() is (platform.libc_ver()[0] == "glibc")
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep less")
+def test_freed_memory_is_given_back() -> None:
+    """Also where something between it stays, as after a fleet grew."""
+    blocks = [bytearray(64 * 1024) for _ in range(800)]
+    kept = blocks[7::8]
+    del blocks
+    before = _resident_bytes()
+    give_back_freed_memory()
+    assert before - _resident_bytes() > 30_000_000
+    assert sum(map(len, kept)) == 100 * 64 * 1024
 
 
 def test_many_objects_are_made_without_the_collector() -> None:

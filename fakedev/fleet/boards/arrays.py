@@ -69,6 +69,17 @@ def as_few(values: Floats) -> Floats | float:
     return float(values[0]) if (values == values[0]).all() else values
 
 
+def of_boards(values: Floats, which: Positions) -> Floats:
+    """The value of each board's type, shape (B,), not to be written to: one number in memory where all are equal.
+
+    :param values: of the types.
+    :param which: the type of each board, as an index into these.
+    """
+    taken = values[which]
+    is_one = len(taken) > 1 and np.array_equal(taken, np.broadcast_to(taken[0], taken.shape), equal_nan=True)
+    return np.broadcast_to(taken[0], taken.shape) if is_one else taken
+
+
 def _power(base: Floats, exponent: float) -> Floats:
     if exponent == 1.0:
         return base
@@ -132,7 +143,8 @@ class OfTypes(NamedTuple):
     def number(self, name: str) -> Floats:
         """A field of :class:`Dynamics`; NaN where it is None."""
         found = [getattr(dynamic, name) for dynamic in self.dynamics]
-        return np.array([math.nan if number is None else number for number in found], dtype=np.float64)[self.which]
+        numbers = np.array([math.nan if number is None else number for number in found], dtype=np.float64)
+        return of_boards(numbers, self.which)
 
     def has(self, switch: str) -> Mask:
         """Whether they have a relation."""

@@ -19,6 +19,7 @@ from fakedev.fleet.spec.device_types import Layout, Links
 from fakedev.fleet.spec.fleet_spec import PoolSpec
 
 Value = TypeVar("Value", bound=np.generic)
+_SmallNumbers = NDArray[np.int32]
 
 #: The other end of a link that leads to no other device of the node.
 NOWHERE: Final = -1
@@ -201,9 +202,9 @@ class LinkLayout:
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     @cached_property
-    def numbers(self) -> Positions:
+    def numbers(self) -> _SmallNumbers:
         """The number of each link on its device, shape (L,)."""
-        return np.arange(self.count) - self.firsts[self.owners]
+        return (np.arange(self.count) - self.firsts[self.owners]).astype(np.int32)
 
     @cached_property
     def bytes_per_second(self) -> Floats:
@@ -241,17 +242,17 @@ class LinkLayout:
         return np.concatenate(found)
 
     @cached_property
-    def switch_numbers(self) -> Positions:
+    def switch_numbers(self) -> _SmallNumbers:
         """The number of each link's switch among those of its node, meaningless for links to none: shape (L,)."""
         firsts = np.zeros(len(self.counts), dtype=np.int64)
         have = self.counts > 0
         firsts[have] = self.switches[self.firsts[have]]
-        return self.switches - self.each(firsts)
+        return (self.switches - self.each(firsts)).astype(np.int32)
 
     @cached_property
-    def ports(self) -> Positions:
+    def ports(self) -> _SmallNumbers:
         """The switch port of each link, -1 for none: shape (L,)."""
-        ports = np.full(self.count, NOWHERE, dtype=np.int64)
+        ports = np.full(self.count, NOWHERE, dtype=np.int32)
         to_switch = np.flatnonzero(self.switches >= 0)
         order = to_switch[np.argsort(self.switches[to_switch], kind="stable")]
         switches = self.switches[order]
