@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import queue
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswerInTime
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -56,6 +58,11 @@ class LastView:
         if not self.is_stale(now):
             self._heard_seconds = now
 
+    @property
+    def has_claims(self) -> bool:
+        """Whether claims may have devices of the node, too."""
+        return self._view is not None and bool(self._view.driver)
+
     def is_stale(self, now: float) -> bool:
         """Whether the service has been silent for too long."""
         return self._view is not None and now - self._heard_seconds >= KEEP_SECONDS
@@ -83,6 +90,8 @@ _TURN_SECONDS: Final = 0.25
 _MAX_CALLS: Final = 1000
 #: Seconds that a kubelet waits for a choice of devices.
 _PREFER_SECONDS: Final = 1.0
+#: Seconds that it waits for a service which is away to reserve devices; no other pod starts meanwhile.
+_RESERVE_SECONDS: Final = 2.0
 
 _log = logging.getLogger("fakedev.node")
 
@@ -117,8 +126,10 @@ class Agent:
         self._service_problem = OpenProblem(_log, f"service {settings.service}")
         self._report_problem = OpenProblem(_log, "report")
         self._is_attached = False
+        self._has_reported = threading.Event()  # on this connection
         self._must_report_restart = True
         self._allocations: list[Allocation] | None = None
+        self._sent: tuple[list[Allocation], Sequence[str]] | None = None
         self._kubelet: SocketFile | None = None
         self._last_registered: list[str] | None = None
 
@@ -193,10 +204,8 @@ class Agent:
 
     def _make_plugin(self, resource: str) -> PluginRunner:
         plugin = DevicePlugin(
-            resource, self._settings.node, self._prefer,
-            lambda ids: self._calls.put(partial(self._reader.allocated, ids)),
-            self._folder.provision,
-        )  # fmt: skip
+            resource, self._settings.node, self._prefer, self._reserve, self._folder.provision
+        )
         return PluginRunner(plugin, self._settings.kubelet_folder, self._clock, self._calls.put, self._registered)
 
     # From the kubelet
@@ -224,6 +233,30 @@ class Agent:
             raise LookupError("the choice does not fit")
         return [str(device_id) for device_id in ids]
 
+    def _reserve(self, ids: Sequence[str]) -> None:
+        """Have the service reserve what containers are about to get; called in threads of gRPC.
+
+        Where nothing is offered to claims the kubelet alone decides, and the service is not asked.
+
+        :raises Unanswered: when a claim has one of the devices, and when the service does not answer.
+        """
+        if not self._view.has_claims:
+            self._calls.put(partial(self._reader.allocated, ids))
+            return
+        if not self._has_reported.wait(_RESERVE_SECONDS):
+            raise Unanswered("the service is not connected: it decides whether a claim has these devices")
+        sent: Future[Future[Mapping[str, object]]] = Future()
+        self._calls.put(partial(self._send_reserve, ids, sent))
+        try:
+            sent.result(_RESERVE_SECONDS).result(_RESERVE_SECONDS)
+        except (Unanswered, NoAnswerInTime) as error:
+            self._calls.put(partial(self._reader.refused, ids))
+            raise Unanswered(str(error) or f"the service did not answer within {_RESERVE_SECONDS:g} s") from None
+
+    def _send_reserve(self, ids: Sequence[str], sent: Future[Future[Mapping[str, object]]]) -> None:
+        self._reader.allocated(ids)  # each report from now on has them
+        sent.set_result(self._link.send("reserve", {"ids": [*ids]}))
+
     def _prepare(self, namespace: str, claim: str, uid: str) -> object:
         """Ask the service for the devices of a claim; called in threads of gRPC.
 
@@ -242,6 +275,7 @@ class Agent:
                 self._view.heard(now)
             case LinkDown(reason):
                 self._is_attached = False
+                self._has_reported.clear()
                 self._service_problem.met(f"{reason}; tries again, and devices keep their health for a while")
             case ViewChanged(view):
                 self._view.changed(view, now)
@@ -271,14 +305,15 @@ class Agent:
 
     def _report(self, allocations: list[Allocation]) -> None:
         """Report to the service what is new."""
-        if allocations != self._allocations:
-            self._allocations = allocations
-            if self._is_attached:
-                self._send_report(allocations)
+        self._allocations = allocations
+        if self._is_attached and (allocations, self._reader.starting) != self._sent:
+            self._send_report(allocations)
 
     def _send_report(self, allocations: list[Allocation]) -> None:
-        for part in report_parts([to_fields(allocation) for allocation in allocations]):
+        self._sent = allocations, self._reader.starting
+        for part in report_parts([to_fields(allocation) for allocation in allocations], self._reader.starting):
             self._link.send("report", part).add_done_callback(self._reported)
+        self._has_reported.set()
 
     def _reported(self, answer: Future[Mapping[str, object]]) -> None:
         error = answer.exception()

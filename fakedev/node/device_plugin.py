@@ -22,9 +22,10 @@ import grpc
 
 from fakedev.base.backoff import Backoff
 from fakedev.base.errors import plain_reason
-from fakedev.kubernetes.nodes.node_view import HELD_BY, ViewedSlot
+from fakedev.kubernetes.nodes.node_view import ViewedSlot
 from fakedev.node.kubelet import DEVICE_PLUGIN, REGISTRATION, OpenProblem, open_channel, server_options, why
 from fakedev.node.nvml import COMMANDS, VISIBLE, Provision
+from fakedev.node.service_link import Unanswered
 
 _MESSAGES: Final = DEVICE_PLUGIN.messages
 #: Between the id of a shared device and the number of its replica.
@@ -33,6 +34,8 @@ _SHOWN_IDS: Final = 5
 
 #: Chooses of the available ids: (resource, available, must, count); raises LookupError when it cannot.
 Prefer = Callable[[str, Sequence[str], Sequence[str], int], Sequence[str]]
+#: Reserves the ids that containers are about to get; raises Unanswered when they must not get them.
+Reserve = Callable[[Sequence[str]], None]
 
 
 def socket_name(resource: str) -> str:
@@ -44,7 +47,6 @@ class DevicePlugin:
     """Answers the kubelet. Its calls come in threads of gRPC, changes from the program's.
 
     :param prefer: what chooses devices; when it cannot, they are taken in their order.
-    :param allocated: called with the ids that a container gets.
     :param provision: what each container gets besides the names of its devices.
     """
 
@@ -53,14 +55,14 @@ class DevicePlugin:
         resource: str,
         node: str,
         prefer: Prefer,
-        allocated: Callable[[Collection[str]], None],
+        reserve: Reserve,
         provision: Provision,
     ) -> None:
         self.resource = resource
         self._node = node
         self._provision = provision
         self._prefer = prefer
-        self._allocated = allocated
+        self._reserve = reserve
         self._condition = threading.Condition()
         self._slots: tuple[ViewedSlot, ...] = ()
         self._places: dict[str, int] = {}
@@ -122,9 +124,13 @@ class DevicePlugin:
 
     def allocate(self, request: Any, context: grpc.ServicerContext) -> Any:
         """What each container with devices gets: environment and mounts. PodResources names the pod, not this."""
-        for wanted in request.containers:
-            self._check(wanted.ids, context)
-            self._check_free(wanted.ids, context)
+        ids = [each_id for wanted in request.containers for each_id in wanted.ids]
+        self._check(ids, context)
+        try:
+            self._reserve(ids)
+        except Unanswered as error:
+            # The kubelet has chosen them already: the pod fails, and its owner makes another one.
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
         answer = _MESSAGES["AllocateResponse"]()
         for wanted in request.containers:
             # The kubelet gives the ids in any order; programs number the devices as the variable lists them.
@@ -139,7 +145,6 @@ class DevicePlugin:
                 if mount.container_path not in others
             ]
             answer.containers.add(envs=envs, mounts=mounts)
-            self._allocated(in_order)
         return answer
 
     def pre_start_container(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -152,12 +157,6 @@ class DevicePlugin:
             more = f" and {len(unknown) - _SHOWN_IDS} more" if len(unknown) > _SHOWN_IDS else ""
             text = f"{self.resource} on {self._node} has no device {', '.join(unknown[:_SHOWN_IDS])}{more}"
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{text}; it has {len(self._places)} others")
-
-    def _check_free(self, ids: Collection[str], context: grpc.ServicerContext) -> None:
-        """Refuse what a claim got after the kubelet had chosen: the pod fails, and its owner makes another one."""
-        held = [slot for slot in self._slots if slot.id in ids and slot.unhealthy.startswith(HELD_BY)]
-        if held:
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"{held[0].id} is {held[0].unhealthy}")
 
     def _wake(self) -> None:
         with self._condition:

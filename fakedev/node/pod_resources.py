@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -33,7 +33,7 @@ class ReadSchedule:
         self._due_seconds = 0.0
         self._asked_seconds = float("-inf")
         self._is_asking = False
-        self._awaited: set[str] = set()
+        self._awaited: dict[str, float] = {}  # with the time of their allocation
         self._questions = 0
         self._soon = Backoff(_FIRST_SECONDS, IDLE_SECONDS)
         self._errors = Backoff(0.5, IDLE_SECONDS)
@@ -44,8 +44,13 @@ class ReadSchedule:
     def asked(self, now: float) -> None:
         self._is_asking, self._asked_seconds = True, now
 
+    @property
+    def awaited(self) -> Sequence[str]:
+        """What was allocated, and is not shown yet."""
+        return [*self._awaited]
+
     def allocated(self, ids: Collection[str], now: float) -> None:
-        self._awaited.update(ids)
+        self._awaited.update(dict.fromkeys(ids, now))
         self._questions = 0
         self._soon.reset()
         self._due_seconds = min(self._due_seconds, now + self._soon.next_seconds())
@@ -54,7 +59,9 @@ class ReadSchedule:
         """The answer shows these devices as allocated."""
         self._is_asking = False
         self._errors.reset()
-        self._awaited.difference_update(ids)
+        # A device may still have been that of another pod when the kubelet was asked.
+        shown = {each for each in ids if self._awaited.get(each, now) <= self._asked_seconds}
+        self._awaited = {each: at for each, at in self._awaited.items() if each not in shown}
         if self._awaited and self._questions < _MAX_QUESTIONS:
             self._questions += 1
             self._due_seconds = now + self._soon.next_seconds()
@@ -62,6 +69,10 @@ class ReadSchedule:
             # A pod that was refused after its allocation is never shown.
             self._awaited.clear()
             self._due_seconds = now + IDLE_SECONDS
+
+    def refused(self, ids: Collection[str]) -> None:
+        """These were not allocated after all."""
+        self._awaited = {each: at for each, at in self._awaited.items() if each not in ids}
 
     def failed(self, now: float) -> None:
         self._is_asking = False
@@ -119,6 +130,14 @@ class PodResources:
 
     def allocated(self, ids: Collection[str]) -> None:
         self._schedule.allocated(ids, self._clock())
+
+    def refused(self, ids: Collection[str]) -> None:
+        self._schedule.refused(ids)
+
+    @property
+    def starting(self) -> Sequence[str]:
+        """The devices that containers were given, and that no answer has shown yet."""
+        return self._schedule.awaited
 
     def close(self) -> None:
         if self._channel is not None:

@@ -1,14 +1,17 @@
 """Two fakedev, one cluster: whoever leads, is killed, or comes back, each device is held once, and no pod moves.
 
 A model of the API and of one kubelet; both mechanisms at once. Pods and claims ask for what somebody has already, as
-a scheduler does that has not seen the last change. Records are lost with a killed process unless they were sent.
+schedulers and kubelets do that have not seen the last change. Records are lost with a killed process unless they were
+sent; the kubelet's report may be older than what it has given.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -16,11 +19,12 @@ from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from fakedev.base.errors import Refused
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.offers import KubernetesSettings, Resources
 from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.devices.dra import DRIVER, Claim, Result
-from fakedev.kubernetes.devices.node_ledger import Grant, Mechanism, recorded_ids
+from fakedev.kubernetes.devices.node_ledger import STARTING, ContainerIds, Grant, Mechanism, recorded_ids
 from fakedev.kubernetes.nodes.node_view import Allocation
 from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode
 from fakedev.kubernetes.pods import ClaimUse, Container, ContainerKind, Pod
@@ -45,7 +49,9 @@ class TwoFakedev(RuleBasedStateMachine):
         self.spec = FleetSpec((FOUR,))
         self.number = 0
         self.kept: dict[str, Any] = {}
-        self.kubelet: dict[str, tuple[str, ...]] = {}  # UID to ids
+        self.kubelet: dict[str, tuple[str, ...]] = {}  # UID to ids: what containers have by limits
+        self.prepared: dict[str, frozenset[str]] = {}  # claim to ids: what containers have by claims
+        self.listed: tuple[list[Allocation], list[str]] = ([], [])  # the last report, with what came after its list
         self.shown: dict[str, list[str]] = {}  # UID to the ids that pages have shown, and records have
         self.clusters = [self.made(), self.made()]
         self.lists()
@@ -82,7 +88,9 @@ class TwoFakedev(RuleBasedStateMachine):
         for place in order:
             list(steps[place])
             self.leader.take_joined()
-        self.report()
+        self.prepare_claims()
+        self.leader.pods.reported("kubelet", *self.listed)
+        self.prepare_claims()
 
     def report(self) -> None:
         """The kubelet's whole list reaches the leader."""
@@ -91,7 +99,18 @@ class TwoFakedev(RuleBasedStateMachine):
         found = [
             Allocation("ml", pod.name, "main", GPU, self.kubelet[pod.uid]) for pod in there if pod.uid in self.kubelet
         ]
-        self.leader.pods.reported("kubelet", found)
+        found += [Allocation("ml", name, "main", DRIVER, (), name, "kubelet") for name in self.prepared]
+        self.listed = found, []
+        self.leader.pods.reported("kubelet", *self.listed)
+        assert STARTING not in {grant.holder for grant in self.node("kubelet").ledger}
+
+    @rule()
+    def prepare_claims(self) -> None:
+        """The kubelet prepares all claims on its node for which the leader says that it may."""
+        for name in self.claims:
+            with suppress(Refused):
+                devices = self.leader.pods.prepared("kubelet", "ml", name, name)
+                self.prepared[name] = frozenset(device.id for device in devices)
 
     def changed(self, pod: Pod) -> None:
         """The API has a pod, and the leader hears of it."""
@@ -100,8 +119,11 @@ class TwoFakedev(RuleBasedStateMachine):
 
     # -- what happens ------------------------------------------------------------------------------
 
-    @rule(name=st.sampled_from(NAMES), node=st.sampled_from(NODES), count=st.integers(0, 3), claims=st.booleans())
-    def pod_is_bound(self, name: str, node: str, count: int, claims: bool) -> None:
+    @rule(
+        name=st.sampled_from(NAMES), node=st.sampled_from(NODES), count=st.integers(0, 3), claims=st.booleans(),
+        is_listed=st.booleans(),
+    )  # fmt: skip
+    def pod_is_bound(self, name: str, node: str, count: int, claims: bool, is_listed: bool) -> None:
         if name in self.pods or not (count or claims):
             return
         self.number += 1
@@ -110,14 +132,21 @@ class TwoFakedev(RuleBasedStateMachine):
         of_claim = {"c": name} if claims else {}
         pod = Pod("ml", name, f"uid-{self.number}", node, "Running", (main,), {}, {}, False, of_claim)
         if node == "kubelet" and count:
-            # The kubelet gives what its plugin shows as healthy, and fails the pod otherwise.
+            # The kubelet chooses of what it has not given, and fails the pod when a claim has that.
             used = {each for ids in self.kubelet.values() for each in ids}
-            free = [s.id for s in self.node(node).view().resources[GPU] if not s.unhealthy and s.id not in used]
-            if len(free) < count:
+            ids = tuple(s.id for s in reversed(self.node(node).devices.slots) if s.id not in used)[:count]
+            try:
+                self.leader.pods.reserve(self.node(node), ids)
+            except Refused:
+                event("a pod is refused what a claim has")
                 return
-            self.kubelet[pod.uid] = tuple(reversed(free[:count]))
+            if len(ids) < count:
+                return
+            self.kubelet[pod.uid] = ids
+            self.listed[1].extend(ids)
         self.changed(pod)
-        self.report()
+        if is_listed:
+            self.report()
 
     @rule(name=st.sampled_from(NAMES), node=st.sampled_from(NODES), places=st.sets(st.integers(0, 5), min_size=1))
     def claim_is_allocated(self, name: str, node: str, places: set[int]) -> None:
@@ -134,6 +163,7 @@ class TwoFakedev(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES))
     def claim_is_gone(self, name: str) -> None:
         if self.claims.pop(name, None) is not None:
+            self.prepared.pop(name, None)
             self.leader.pods.remove_claim("ml", name)
 
     @rule(name=st.sampled_from(NAMES))
@@ -167,8 +197,7 @@ class TwoFakedev(RuleBasedStateMachine):
         self.clusters[0] = self.made()
         if has_state:
             self.leader.nodes.remembered |= kept
-        else:
-            self.forget_unrecorded()
+        self.forget_unrecorded(kept if has_state else {})
         self.lists(order)
 
     @rule(is_killed=st.booleans(), order=st.permutations(range(3)))
@@ -196,12 +225,13 @@ class TwoFakedev(RuleBasedStateMachine):
         self.leader.take_joined()
         self.shown.clear()  # a pod of a board that is gone gets another one
         self.kubelet.clear()  # as after a restart with other devices
+        self.prepared.clear()
         self.report()
 
-    def forget_unrecorded(self) -> None:
-        """Only what the API has is known to the next one."""
-        recorded = {pod.uid: recorded_ids(pod.devices).get("main") for pod in self.pods.values()}
-        self.shown = {uid: ids for uid, ids in self.shown.items() if recorded.get(uid) == ids}
+    def forget_unrecorded(self, kept: Mapping[str, ContainerIds] = MappingProxyType({})) -> None:
+        """Only what the API has is known to the next one, and of other pods what its state has kept."""
+        recorded = {pod.uid: recorded_ids(pod.devices) or kept.get(pod.uid, {}) for pod in self.pods.values()}
+        self.shown = {uid: ids for uid, ids in self.shown.items() if recorded.get(uid, {}).get("main") == ids}
 
     # -- what always holds -------------------------------------------------------------------------
 
@@ -213,8 +243,15 @@ class TwoFakedev(RuleBasedStateMachine):
             for grant in grants:
                 by_board.setdefault(grant.slot.index, []).append(grant)
             for board in by_board.values():
-                assert len({grant.holder for grant in board}) == 1, board
+                assert len({grant.holder for grant in board} - {STARTING}) <= 1, board
+                assert len({grant.by for grant in board}) == 1, board
         event(f"most held at once: {max(len(list(self.node(name).ledger)) for name in NODES)}")
+
+    @invariant()
+    def no_two_containers_have_a_board(self) -> None:
+        """Whatever is known of it: this is what programs in containers see."""
+        had = [*self.kubelet.values(), *self.prepared.values()]
+        assert max(Counter(each_id for ids in had for each_id in ids).values(), default=0) <= 1, had
 
     @invariant()
     def no_pod_moves(self) -> None:
@@ -232,7 +269,7 @@ class TwoFakedev(RuleBasedStateMachine):
         holders = uids | {claim.holder for claim in self.claims.values()}
         for name in NODES:
             node = self.node(name)
-            assert {grant.holder for grant in node.ledger} <= holders
+            assert {grant.holder for grant in node.ledger} <= holders | {STARTING}
             boards = len(node.devices.boards)
             held = Counter(grant.by for grant in node.ledger)
             plugin = [slot for slot in node.view().resources[GPU] if not slot.unhealthy]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
@@ -13,6 +13,7 @@ from fakedev.kubernetes.nodes.node_view import ViewedSlot
 from fakedev.node.device_plugin import DevicePlugin, socket_name
 from fakedev.node.kubelet import DEVICE_PLUGIN
 from fakedev.node.nvml import Mount, Provision
+from fakedev.node.service_link import Unanswered
 from tests.support.kube.node_service import GPU, SLOTS
 
 #: What each container gets.
@@ -50,10 +51,11 @@ class Recorded:
     def __init__(
         self, resource: str = GPU, choice: Sequence[str] | None = None, provision: Provision = PROVISION
     ) -> None:
-        self.allocated: list[Collection[str]] = []
+        self.reserved: list[Sequence[str]] = []
+        self.claimed: set[str] = set()
         self.asked: list[tuple[str, list[str], list[str], int]] = []
         self._choice = choice
-        self.plugin = DevicePlugin(resource, "a", self._prefer, self.allocated.append, provision)
+        self.plugin = DevicePlugin(resource, "a", self._prefer, self._reserve, provision)
         self.plugin.change(SLOTS)
 
     def _prefer(self, resource: str, available: Sequence[str], must: Sequence[str], count: int) -> Sequence[str]:
@@ -61,6 +63,11 @@ class Recorded:
         if self._choice is None:
             raise LookupError
         return self._choice
+
+    def _reserve(self, ids: Sequence[str]) -> None:
+        if self.claimed & {*ids}:
+            raise Unanswered("a claim has it")
+        self.reserved.append(ids)
 
     def answer(self, *containers: list[str]) -> Any:
         """The answer to Allocate."""
@@ -127,7 +134,7 @@ def test_an_allocation() -> None:
         "NODE_NAME": "a",
     }
     assert second["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
-    assert recorded.allocated == [["GPU-0::1", "GPU-1::0", "GPU-1::1"], ["GPU-0::0"]]
+    assert recorded.reserved == [["GPU-1::0", "GPU-0::1", "GPU-1::1", "GPU-0::0"]]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +163,16 @@ def test_unknown_devices_are_refused() -> None:
         recorded.allocate(["GPU-1"], ["GPU-2", "GPU-9"])
     with pytest.raises(Aborted, match=r"no device x0, x1, x2, x3, x4 and 995 more; it has 4 others$"):
         recorded.allocate([f"x{number}" for number in range(1000)])
-    assert recorded.allocated == []
+    assert recorded.reserved == []
+
+
+def test_what_a_claim_has_is_refused() -> None:
+    """The kubelet fails the pod then; what the service does not decide is refused, too."""
+    recorded = Recorded()
+    recorded.claimed = {"GPU-2"}
+    with pytest.raises(Aborted, match="FAILED_PRECONDITION"):
+        recorded.allocate(["GPU-1"], ["GPU-2"])
+    assert recorded.allocate(["GPU-1"], ["GPU-3"])
 
 
 def test_the_service_chooses() -> None:

@@ -50,6 +50,19 @@ def test_an_allocation_that_is_never_shown() -> None:
     assert times[5] < 10
 
 
+def test_a_device_that_another_pod_had() -> None:
+    """An answer to a question from before the allocation may still show it there: another answer is awaited."""
+    schedule = ReadSchedule()
+    schedule.asked(0.0)
+    schedule.allocated(["GPU-1", "GPU-2"], 0.05)
+    schedule.answered(["GPU-1"], 0.06)
+    assert schedule.awaited == ["GPU-1", "GPU-2"]
+    schedule.refused(["GPU-2"])
+    schedule.asked(0.2)
+    schedule.answered(["GPU-1"], 0.3)
+    assert schedule.awaited == []
+
+
 def test_many_allocations_at_once() -> None:
     """Are one question, and never more than ten in a second: a kubelet allows 100."""
     schedule = ReadSchedule()

@@ -30,6 +30,8 @@ PodSlots = Mapping[str, tuple[Slot, ...]]
 #: Container to the ids of its slots.
 ContainerIds = Mapping[str, Sequence[str]]
 _NOTHING: Final[PodSlots] = {}
+#: The holder of devices that a kubelet is giving to containers, until its report names their pods.
+STARTING: Final = "a pod that is starting"
 
 
 class Mechanism(Enum):
@@ -43,7 +45,7 @@ class Mechanism(Enum):
 class Grant:
     """A line of the ledger.
 
-    :param holder: the UID of a pod, or ``claim NAMESPACE/NAME``.
+    :param holder: the UID of a pod, ``claim NAMESPACE/NAME``, or :data:`STARTING`.
     :param container: of the pod; empty for a claim.
     :param is_shared: a claim that has a share of it; other claims may have others.
     :param since: when its pod started, or its claim was allocated, as the API writes times; empty: unknown.
@@ -112,6 +114,12 @@ class NodeLedger:
         """
         grants = (grant for grant in self._of_boards.get(slot.index, ()) if grant.holder != but)
         return next((grant for grant in grants if grant.excludes(slot, by, is_share=is_share)), None)
+
+    def claim_of(self, slot: Slot) -> Grant | None:
+        """The claim that keeps a device plugin from giving a slot; None: there is none."""
+        by = Mechanism.DEVICE_PLUGIN
+        grants = (grant for grant in self._of_boards.get(slot.index, ()) if grant.by is Mechanism.CLAIM)
+        return next((grant for grant in grants if grant.excludes(slot, by)), None)
 
     # -- pods --------------------------------------------------------------------------------------
 
@@ -209,7 +217,7 @@ class NodeLedger:
             slots: dict[str, Slot] = {}
             for device_id in ids:
                 of_id = [self._by_id[device_id]] if device_id in self._by_id else self._by_device.get(device_id, [])
-                holders = [self.holder_of(slot, Mechanism.DEVICE_PLUGIN) for slot in of_id]
+                holders = [self.holder_of(slot, Mechanism.DEVICE_PLUGIN, STARTING) for slot in of_id]
                 slots |= {slot.id: slot for slot, holder in zip(of_id, holders, strict=True) if holder is None}
                 taken += filter(None, holders)
                 if not of_id:
@@ -219,6 +227,29 @@ class NodeLedger:
         if given:
             self._keep(pod.uid, given, pod.started)
         return tuple(unknown), tuple(taken)
+
+    def reserve(self, slots: Iterable[Slot]) -> Grant | None:
+        """Keep claims from devices that a kubelet is giving to containers, in place of those reserved before.
+
+        Pods do not matter: which of them has a device the kubelet decides.
+
+        :returns: the grant of a claim that has one of them; then nothing changes. None: they are reserved.
+        """
+        wanted = tuple(dict.fromkeys(slots))
+        claimed = next(filter(None, map(self.claim_of, wanted)), None)
+        if claimed is None:
+            self._end(STARTING)
+            self._grant(STARTING, [Grant(slot, STARTING, "", Mechanism.DEVICE_PLUGIN) for slot in wanted])
+        return claimed
+
+    def slots_named(self, ids: Iterable[str]) -> list[Slot]:
+        """The slots with these ids; ids that the node does not have are left out."""
+        return [self._by_id[each_id] for each_id in ids if each_id in self._by_id]
+
+    @property
+    def reserved(self) -> Sequence[Slot]:
+        """What :meth:`reserve` keeps."""
+        return [grant.slot for grant in self._grants.get(STARTING, ())]
 
     def _keep(self, uid: str, given: PodSlots, since: str) -> None:
         self._pods[uid] = given

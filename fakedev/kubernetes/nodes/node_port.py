@@ -156,8 +156,12 @@ class NodeProtocol(PortProtocol):
         if has_more:
             self._parts = parts
         else:
-            self._nodes.report(node, reported)
+            self._nodes.report(node, reported, cast("list[str]", request.arguments.get("starting", [])))
         return Reply(f"{len(reported)} allocations", data={"allocations": len(reported)})
+
+    def do_reserve(self, request: Request) -> Reply:
+        self._nodes.reserve(self._attached(), cast("list[str]", request.arguments["ids"]))
+        return Reply()
 
     def do_prefer(self, request: Request) -> Reply:
         arguments: Mapping[str, Any] = request.arguments
@@ -304,9 +308,20 @@ class ClusterNodes:
         self._cluster.nodes.registered(node, resources)
         self._changed()
 
-    def report(self, node: str, allocations: Sequence[Allocation]) -> None:
-        """What PodResources of a node says, whole."""
-        self._cluster.pods.reported(node, allocations)
+    def report(self, node: str, allocations: Sequence[Allocation], starting: Sequence[str]) -> None:
+        """What PodResources of a node says, whole.
+
+        :param starting: the ids of devices that containers were given, which it does not say yet.
+        """
+        self._cluster.pods.reported(node, allocations, starting)
+        self._changed()
+
+    def reserve(self, node: str, ids: Sequence[str]) -> None:
+        """A device plugin is about to give containers these devices.
+
+        :raises Refused: ``unknown-name`` for a device that the node does not have; ``busy``, when a claim has one.
+        """
+        self._cluster.pods.reserve(self._node(node), ids)
         self._changed()
 
     def prefer(
@@ -316,13 +331,16 @@ class ClusterNodes:
 
         :raises Refused: ``unknown-name`` for a resource or device that the node does not have.
         """
-        devices = self._node(node).devices
-        slots = {slot.id: slot for slot in devices.slots if slot.resource == resource}
+        found = self._node(node)
+        slots = {slot.id: slot for slot in found.devices.slots if slot.resource == resource}
         for device_id in (*available, *must):
             if device_id not in slots:
                 raise Refused("unknown-name", f"node {node} has no {device_id[:100]} of {resource}", "available")
-        chosen = preferred(devices, [slots[each] for each in available], [slots[each] for each in must], count)
-        return [slot.id for slot in chosen]
+        offered = [slots[each] for each in available]
+        # The kubelet may not know yet what claims have.
+        free = [slot for slot in offered if slot.id in must or found.ledger.claim_of(slot) is None]
+        choice = free if len(free) >= count else offered
+        return [slot.id for slot in preferred(found.devices, choice, [slots[each] for each in must], count)]
 
     def prepare(self, node: str, namespace: str, claim: str, uid: str) -> Sequence[PreparedDevice]:
         """The devices that a claim has of the node's drivers.

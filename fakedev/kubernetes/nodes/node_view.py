@@ -21,9 +21,6 @@ from fakedev.lines.json_lines import Notification, load_object
 from fakedev.lines.words import quote_word
 from fakedev.nvml.records import VERSION, Counts, head_of
 
-#: How the reason of a slot begins that another mechanism has given: the device plugin does not give it too.
-HELD_BY: Final = "held by "
-
 T = TypeVar("T")
 #: Reads the value of a field, which has the given path in messages; raises FieldError.
 _Reader = Callable[[str, object], Any]
@@ -281,18 +278,24 @@ def parse_node_message(line: bytes) -> NodeMessage:
     return Refusal(request, str(error.get("code", "")), str(error.get("message", "")))
 
 
-def report_parts(allocations: Sequence[Mapping[str, object]]) -> Iterator[dict[str, object]]:
-    """The arguments of the ``report`` requests for a list, each within a line's bytes."""
+def report_parts(
+    allocations: Sequence[Mapping[str, object]], starting: Sequence[str] = ()
+) -> Iterator[dict[str, object]]:
+    """The arguments of the ``report`` requests for a list, each within a line's bytes.
+
+    :param starting: the devices of containers that the list does not have; the last request has them.
+    """
+    more = {"starting": [*starting]} if starting else {}
     part: list[Mapping[str, object]] = []
-    room = MAX_BYTES - _BESIDE_BYTES
+    room = MAX_BYTES - _BESIDE_BYTES - len(json.dumps(more))
     for allocation in allocations:
         size = len(json.dumps(allocation, separators=(",", ":"))) + 1
         if part and size > room:
             yield {"allocations": part, "more": True}
-            part, room = [], MAX_BYTES - _BESIDE_BYTES
+            part, room = [], MAX_BYTES - _BESIDE_BYTES - len(json.dumps(more))
         part.append(allocation)
         room -= size
-    yield {"allocations": part}
+    yield {"allocations": part, **more}
 
 
 def slot_fields(counts: Counts, content: bytes) -> dict[str, object]:
@@ -355,8 +358,15 @@ NODE_VERBS: Final = (
         positionals=[
             Argument("allocations", Kind.SERIES, "ALLOCATIONS", "the list; in words as quoted JSON", required=True)
         ],
+        options=[Argument("starting", Kind.LIST, "ID,...", "devices given to containers that the list does not have")],
         flags=[Flag("more", "further parts of the list follow")],
         answers=["ok N allocations"],
+    ),
+    Verb(
+        "reserve",
+        "Ask whether containers may be given these devices, and keep claims from them.",
+        positionals=[Argument("ids", Kind.LIST, "ID,...", "the devices", required=True)],
+        answers=["ok"],
     ),
     Verb(
         "prefer",

@@ -62,7 +62,7 @@ from fakedev.kubernetes.nodes.node_status import (
     seconds_of,
     shared_texts,
 )
-from fakedev.kubernetes.nodes.node_view import HELD_BY, NodeView, ViewedSlot
+from fakedev.kubernetes.nodes.node_view import NodeView, ViewedSlot
 from fakedev.kubernetes.runai.operator import operator_annotations, operator_labels
 
 #: A node with many instances takes some milliseconds to make: as many more steps of a list.
@@ -277,9 +277,8 @@ class ClusterNode:
 
     def _why_not(self, slot: Slot) -> str:
         """Why the device plugin does not give a slot to a pod; empty: it does, unless a pod has it already."""
-        claim = self.ledger.holder_of(slot, Mechanism.DEVICE_PLUGIN)
-        held = f"{HELD_BY}{claim.holder}" if claim is not None and claim.by is Mechanism.CLAIM else ""
-        return self.health.unhealthy.get(slot.device_id, "") or held
+        claim = self.ledger.claim_of(slot)
+        return self.health.unhealthy.get(slot.device_id, "") or (f"held by {claim.holder}" if claim else "")
 
     def slices(self) -> list[dict[str, Any]] | None:
         """The ResourceSlices that are wanted: none while the driver is down. None: those that are there stay.

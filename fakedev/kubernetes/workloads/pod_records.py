@@ -19,6 +19,7 @@ from fakedev.kubernetes.devices.node_ledger import ContainerIds, Grant, NotEnoug
 from fakedev.kubernetes.nodes.node_view import Allocation, PreparedDevice
 from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode, NodeTable
 from fakedev.kubernetes.pods import Pod
+from fakedev.kubernetes.workloads.kubelet_reports import KubeletReports
 from fakedev.kubernetes.workloads.pod_record import PodKey, PodRecord, WorkKey
 from fakedev.kubernetes.workloads.work import work_of
 
@@ -65,7 +66,7 @@ class PodTable:
         #: The lists that are awaited before pods get devices that no record has.
         self._awaited: set[str] = set()
         self._to_record: dict[PodKey, None] = {}
-        self._reported: dict[str, Sequence[Allocation]] = {}
+        self._reports = KubeletReports()
         self.changed: dict[PodKey, None] = {}
         self.evictions: dict[PodKey, None] = {}
         self.unrecorded: dict[str, ContainerIds] = {}
@@ -116,6 +117,8 @@ class PodTable:
     def _reconcile(self, node: ClusterNode) -> None:
         """Fill the ledger of a node: with what is recorded, then with claims, then with pods that have nothing."""
         keys = [*self._bound.get(node.name, ())]
+        if node.has_kubelet:
+            self._take_report(node, is_first=True)
         for key in keys:
             record = self._pods[key]
             if not (node.has_kubelet or record.is_gone or record.pod.is_over):
@@ -173,19 +176,54 @@ class PodTable:
     def node_left(self, name: str) -> None:
         self.changed.update(self._bound.get(name, {}))
 
-    def reported(self, node: str, allocations: Sequence[Allocation]) -> None:
-        """The devices of all containers of a node, as its kubelet lists them."""
-        self._reported[node] = allocations
-        keys, found = [*self._bound.get(node, ())], self._nodes.get(node)
+    def reported(self, node: str, allocations: Sequence[Allocation], starting: Sequence[str] = ()) -> None:
+        """The devices of all containers of a node, as its kubelet lists them.
+
+        :param starting: the ids of devices that containers were given since then.
+        """
+        is_first = node not in self._reports
+        self._reports.take(node, allocations, starting)
+        found = self._nodes.get(node)
+        if found is not None and found.has_kubelet:
+            self._take_report(found, is_first=is_first)
+        else:
+            self._place([*self._bound.get(node, ())])
+
+    def _take_report(self, node: ClusterNode, *, is_first: bool) -> None:
+        """Fill the ledger with what the kubelet of a node reports.
+
+        :param is_first: claims that no container has yet come last.
+        """
+        keys, claims = [*self._bound.get(node.name, ())], [*self._claims_on.get(node.name, ())]
+        for claim in {*claims} - self._reports.used_claims(node.name) if is_first else ():
+            node.ledger.unclaim(Claim(*claim).holder)
         for key in keys:
-            if found is not None and found.has_kubelet:
-                found.ledger.release(self._pods[key].pod.uid)  # what one pod had another one may have now
+            node.ledger.release(self._pods[key].pod.uid)  # what one pod had another one may have now
         self._place(keys)
-        if found is not None and found.denied:
-            self._freed(found)
+        node.ledger.reserve(node.ledger.slots_named(self._reports.ids_without_pod(node.name, self._pods)))
+        self._ledger_changed(node)
+        if is_first or node.denied:
+            self._grant(claims)
+            self._place(keys)
+
+    def reserve(self, node: ClusterNode, ids: Sequence[str]) -> None:
+        """Keep claims from devices that a kubelet is about to give to containers, until its next report.
+
+        :raises Refused: ``unknown-name`` for a device that the node does not have; ``busy``, when a claim has one, or
+            as long as the claims and what the kubelet has given are not known.
+        """
+        slots = node.ledger.slots_named(ids)
+        if len(slots) < len(ids):
+            raise Refused("unknown-name", f"node {node.name} does not have all of {', '.join(ids)}"[:300], "ids")
+        if self._awaited or node.name not in self._reports:
+            raise Refused("busy", f"it is not known yet who has which devices of {node.name}", "ids")
+        claimed = node.ledger.reserve([*node.ledger.reserved, *slots])
+        if claimed is not None:
+            raise Refused("busy", self._in_the_way(node.name, claimed), "ids")
+        self._ledger_changed(node)
 
     def forget_reports(self, node: str) -> None:
-        self._reported.pop(node, None)
+        self._reports.forget(node)
 
     def health_changed(self, node: ClusterNode, before: NodeHealth) -> None:
         """The health of a node's devices has changed: work begins again, or pods are evicted."""
@@ -290,6 +328,9 @@ class PodTable:
         names = {result.device for result in found}
         if on is not None and any(not device.is_made for device in on.dra_devices if device.name in names):
             raise Refused("busy", "claim: a board of it is being divided", "claim")
+        has_both = self._settings.resources is Resources.BOTH
+        if on is not None and has_both and on.has_kubelet and node not in self._reports:
+            raise Refused("busy", f"claim: it is not known yet what the kubelet of {node} has given", "claim")
         if on is not None and (namespace, name) in on.denied:
             raise Refused("busy", f"claim: {self._in_the_way(node, on.denied[namespace, name])}", "claim")
         if not found:
@@ -394,12 +435,7 @@ class PodTable:
                     waiting[node.name] = None
 
     def _adopt(self, record: PodRecord, node: ClusterNode) -> None:
-        containers: dict[str, list[str]] = {}
-        for allocation in self._reported.get(node.name, ()):
-            # Devices of claims are known by the claims themselves, with their labels.
-            if (allocation.namespace, allocation.pod) == record.key and not allocation.claim:
-                containers.setdefault(allocation.container, []).extend(allocation.ids)
-        unknown, taken = node.ledger.adopt(record.pod, containers)
+        unknown, taken = node.ledger.adopt(record.pod, self._reports.containers(node.name, record.key))
         for each_id in unknown:
             self._report(record, "UnknownDevice", f"the kubelet of {node.name} gave it {each_id}, which is unknown")
         for grant in taken:

@@ -211,6 +211,40 @@ def test_claims_in_a_report(tmp_path: Path) -> None:
     assert reasons(cluster) == []
 
 
+def allocated_claim(cluster: FollowedCluster, name: str, device: str) -> None:
+    """A claim in namespace ml, to which the scheduler gives a device of the node."""
+    metadata = {"name": name, "namespace": "ml"}
+    cluster.api.add({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": {}})
+    result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": "worker", "device": device}
+    status = {"allocation": {"devices": {"results": [result]}}}
+    cluster.api.modify("resourceclaims", name, {"status": status}, "ml")
+    cluster.tick(2)
+
+
+def test_a_board_is_reserved_once(tmp_path: Path) -> None:
+    """For containers that a kubelet starts, or for a claim: who asks first, also before PodResources shows the pod."""
+    cluster = followed(tmp_path, "worker", has_kubelet=True, more=f"{LISTEN}, resources: both")
+    program = attached(cluster)
+    assert program.ask("reserve", ids=program.ids[:1])["error"]["code"] == "busy"  # nothing is reported yet
+    program.report()
+    allocated_claim(cluster, "claim0", "gpu-0")
+    assert program.ask("reserve", ids=program.ids[1:2])["ok"]
+    allocated_claim(cluster, "claim1", "gpu-1")
+    assert program.ask("reserve", ids=program.ids[:1])["error"]["code"] == "busy"
+    assert program.ask("prefer", resource=GPU, count=1, available=program.ids[:3])["ids"] != program.ids[:1]
+
+    def prepare(claim: str) -> Any:
+        uid = cluster.api.get("resourceclaims", claim, "ml")["metadata"]["uid"]
+        return program.ask("prepare", namespace="ml", claim=claim, uid=uid)
+
+    assert prepare("claim0")["ok"]
+    assert prepare("claim1")["error"]["code"] == "busy"
+    assert program.ask("report", allocations=[], starting=[program.ids[1]])["ok"]
+    assert prepare("claim1")["error"]["code"] == "busy"
+    program.report()  # the pod was never started
+    assert prepare("claim1")["ok"]
+
+
 def test_a_claim_is_prepared(tmp_path: Path) -> None:
     """With the devices that it has of this node, once its allocation is known; never with those of another claim."""
     cluster = followed(tmp_path, "worker", has_kubelet=True, more=f"{LISTEN}, resources: dra")

@@ -118,10 +118,11 @@ def test_attach_again() -> None:
     assert len(port.service.attached) == 1
 
 
-@pytest.mark.parametrize("verb", ["restarted", "registered", "report", "prefer", "prepare"])
+@pytest.mark.parametrize("verb", ["restarted", "registered", "report", "reserve", "prefer", "prepare"])
 def test_the_node_comes_first(verb: str) -> None:
     fields = {
         "report": {"allocations": []},
+        "reserve": {"ids": []},
         "prefer": {"resource": GPU, "count": 0, "available": []},
         "prepare": {"namespace": "n", "claim": "c", "uid": "u"},
     }
@@ -146,8 +147,17 @@ def test_a_report_in_parts() -> None:
     assert port.service.reports == {
         "a": [[Allocation("n", "p", "c", GPU, ("GPU-0",)), Allocation("n", "q", "c", GPU, ("GPU-0",))]]
     }
-    assert port.ask("report", allocations=[])["allocations"] == 0
-    assert port.service.reports["a"][-1] == []
+    assert port.ask("report", allocations=[], starting=["GPU-1"])["allocations"] == 0
+    assert (port.service.reports["a"][-1], port.service.starting["a"]) == ([], ["GPU-1"])
+
+
+def test_devices_are_reserved() -> None:
+    port = Port()
+    port.service.claimed = {"GPU-2"}
+    port.ask("attach", node="a")
+    assert port.ask("reserve", ids=["GPU-0", "GPU-1"])["ok"]
+    assert port.error("reserve", ids=["GPU-1", "GPU-2"]).startswith("busy ids: ")
+    assert port.service.reserved == ["GPU-0", "GPU-1"]
 
 
 def test_the_limits_of_a_report() -> None:

@@ -28,6 +28,8 @@ class MemoryNodeService:
     :param changed: called whenever it is told something.
     :ivar slots: of the nodes that the fleet has.
     :ivar reports: the reports of each node, oldest first.
+    :ivar starting: the devices that the last report of each node has besides.
+    :ivar reserved: the devices that were reserved; those in `claimed` are refused.
     :ivar restarts: the nodes whose plugins were started.
     :ivar registrations: of each node the resources that its kubelet has taken.
     """
@@ -38,6 +40,9 @@ class MemoryNodeService:
         self.claims: dict[tuple[str, str, str], list[PreparedDevice]] = {}
         self.attached: list[tuple[str, Callable[[NodeView], None]]] = []
         self.reports: dict[str, list[list[Allocation]]] = {}
+        self.starting: dict[str, list[str]] = {}
+        self.reserved: list[str] = []
+        self.claimed: set[str] = set()
         self.restarts: list[str] = []
         self.registrations: dict[str, list[str]] = {}
         self._changed = changed
@@ -72,9 +77,17 @@ class MemoryNodeService:
         self.registrations[node] = list(resources)
         self._changed()
 
-    def report(self, node: str, allocations: Sequence[Allocation]) -> None:
+    def report(self, node: str, allocations: Sequence[Allocation], starting: Sequence[str]) -> None:
         """See NodeService."""
         self.reports.setdefault(node, []).append(list(allocations))
+        self.starting[node] = list(starting)
+        self._changed()
+
+    def reserve(self, node: str, ids: Sequence[str]) -> None:
+        """See NodeService."""
+        if self.claimed & {*ids}:
+            raise Refused("busy", "ids: a claim has one", "ids")
+        self.reserved += ids
         self._changed()
 
     def prefer(
