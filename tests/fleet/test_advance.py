@@ -253,15 +253,15 @@ class TestMeanwhile:
     @pytest.mark.slow
     def test_a_reload(self, app: MemoryApplication) -> None:
         peer = app.connect()
-        peer.send(b"advance 1h\n")
+        peer.send(b"advance 20m\n")
         app.text = PORT.replace("devices-per-node: 2", "devices-per-node: 4")
         client = app.http()
         client.send(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\n\r\n")
         turn(app, 3)
         assert [answer.status for answer in came(client)] == [200]
-        assert (app.fleet.roster.device_count, ticker(app).advancing) == (8, (0, 3600))
+        assert (app.fleet.roster.device_count, ticker(app).advancing) == (8, (0, 1200))
         finish(app)
-        assert heard(peer)[-1] == "ok tick 3600 seconds 3600"
+        assert heard(peer)[-1] == "ok tick 1200 seconds 1200"
 
     def test_workloads_and_faults_of_others(self, app: MemoryApplication) -> None:
         peer, other = app.connect(), app.connect()

@@ -107,7 +107,7 @@ timeline:
     sim.advance("1m")
     assert len(sim.devices()) == 6
     assert "Hostname=\"c\"" in sim.page()
-    sim.advance("1h")
+    sim.advance("10m")
 
 
 def test_the_record_of_a_report(sim: Simulation, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,7 @@ async def test_open_and_watch(stand: Stand) -> None:
     await show_map(browser)
     drawn = "(() => { const c = document.querySelector('.map canvas'); return c.width && c.getContext('2d')"
     painted = drawn + ".getImageData(0, 0, c.width, c.height).data.some((value) => value > 0); })()"
-    assert await browser.value(painted)
+    await browser.until(painted)
     for name in ("workloads", "faults", "queues", "tester", "metrics", "fleet"):
         await browser.value(f"document.getElementById('tab-{name}').click()")
         await browser.until(f"!document.getElementById('panel-{name}').hidden && location.hash === '#{name}'")

@@ -294,9 +294,10 @@ def test_rules_of_the_fake_exporter(profile: str, degrees: int) -> None:
     """Its alert rules look for 75 and 85 degrees, and for 280 W: sixteen boards for half an hour."""
     text, made = meant(METRIC_PROFILE=profile, NUM_FAKE_GPUS="16")
     heat, power = [0.0], [0.0]
+    text = text.replace('"fleet": {', '"fleet": {"tick": "5s",')
     with application(text.replace("*:9400", "127.0.0.1:9400"), files=Files(environ={}, made=made)) as app:
         for _ in range(30):
-            app.tick(60)
+            app.tick(12)
             page = app.get("/metrics").body.decode()
             heat += map(float, re.findall(r"^dcgm_gpu_temp\{.*\} ([\d.]+)$", page, re.MULTILINE))
             power += map(float, re.findall(r"^dcgm_power_usage\{.*\} ([\d.]+)$", page, re.MULTILINE))

@@ -212,10 +212,14 @@ async def test_a_real_prometheus(start_async: StartAsync, tmp_path: Path) -> Non
     assert {each["metric"]["instance"] for each in await asked(where, "up")} == instances
     others = await asked(where, 'xpum_power_watts or {__name__=~"collectd.*"}')
     assert {other["metric"]["instance"] for other in others} == {"c:9400", "d:9400"}
-    targets = json.loads((await fetch(where, "/api/v1/targets")).body)["data"]["activeTargets"]
-    assert len(targets) == 6
-    assert {target["lastError"] for target in targets} == {""}
-    assert {target["health"] for target in targets} == {"up"}
+
+    async def without_error() -> bool:
+        # A scrape may take longer than the quarter of a second between two of them: the next one will not.
+        targets = json.loads((await fetch(where, "/api/v1/targets")).body)["data"]["activeTargets"]
+        assert len(targets) == 6
+        return {(target["lastError"], target["health"]) for target in targets} == {("", "up")}
+
+    await eventually(without_error, "the last scrapes had no error")
     own_page = (await fetch(where, "/metrics")).body.decode()
     counts = re.findall(r"^(prometheus_target_scrapes_sample_\w+_total) (\d+)$", own_page, flags=re.MULTILINE)
     assert len(counts) >= 3
@@ -233,7 +237,7 @@ async def test_a_reload_leaves_no_gap(start_async: StartAsync, tmp_path: Path) -
     where = await prometheus(start_async, tmp_path, f"""
   - job_name: gpus
     http_sd_configs: [{{url: "http://{address}/sd", refresh_interval: 1s}}]
-""")  # fmt: skip
+""", "1s")  # fmt: skip
     peer = await service.connect()
     assert (await peer.say("run x devices=a/0 profile=80:5:0 pod=my-pod")).startswith("ok ")
     stays = '{instance="a:9400",__name__=~"DCGM.*|up"}'
@@ -245,14 +249,14 @@ async def test_a_reload_leaves_no_gap(start_async: StartAsync, tmp_path: Path) -
     async def has_scraped(times: float) -> bool:
         return await scrapes() > times
 
-    await eventually(lambda: has_scraped(8), "some scrapes")
+    await eventually(lambda: has_scraped(4), "some scrapes")
     written = config.read_text()
     for text in ("nodes: [z, a, c2]", "nodes: [a]", "nodes: [b, a]"):
         before = await scrapes()
         config.write_text(written.replace("nodes: [a, b]", text))
         answer = await service.fetch("/-/reload", method="POST")
         assert answer.status == 200, answer
-        await eventually(partial(has_scraped, before + 8), "more scrapes")
+        await eventually(partial(has_scraped, before + 4), "more scrapes")
     answers = await asked(where, f"{stays}[5m]")
     times = {tuple(time for time, _ in answer["values"]) for answer in answers if "pod" not in answer["metric"]}
     # Of `up` there is a sample for each scrape: all others have one too.

@@ -67,7 +67,7 @@ async def test_against_a_real_prometheus(start_async: StartAsync, tmp_path: Path
     port = real.listenTCP(0, site, interface="127.0.0.1")  # type: ignore[attr-defined]
     address = f"127.0.0.1:{port.getHost().port}"
     scrapes = f"- {{job_name: j0, static_configs: [{{targets: ['{address}']}}]}}\n"
-    server = await prometheus(start_async, tmp_path, scrapes)
+    server = await prometheus(start_async, tmp_path, scrapes, "1s")
     stored: dict[str, list[str]] = {}
 
     async def has_all() -> bool:

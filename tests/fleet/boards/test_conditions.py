@@ -39,9 +39,9 @@ class Devices:
             conditions = changed(self.relations.conditions, name, 4, np.array([1, 2]), value)
             self.relations.change_conditions(conditions)
 
-    def after(self, seconds: int, *names: str) -> list[list[float]]:
-        for _ in range(seconds):
-            self.level = self.relations.device_level(self._demand, self.level, 1.0)
+    def after(self, ticks: int, *names: str, tick_seconds: float = 1.0) -> list[list[float]]:
+        for _ in range(ticks):
+            self.level = self.relations.device_level(self._demand, self.level, tick_seconds)
         return [[round(value, 6) for value in self.level.arrays[name].tolist()[2:]] for name in names]
 
 
@@ -64,12 +64,12 @@ def test_a_condition(name: str, value: float, expected: dict[str, float]) -> Non
     devices = Devices()
     usual = devices.after(0, *expected)
     devices.set(**{name: value})
-    found = devices.after(1000, *expected)
+    found = devices.after(200, *expected, tick_seconds=5.0)
     assert [values[0] for values in found] == list(expected.values())
     assert [values[1] for values in found] == [values[1] for values in usual]
     devices.set(**{name: math.nan})
     assert devices.relations.conditions == Conditions()
-    assert devices.after(2000, *expected) == [pytest.approx(values, abs=1e-3) for values in usual]
+    assert devices.after(400, *expected, tick_seconds=5.0) == [pytest.approx(values, abs=1e-3) for values in usual]
 
 
 def test_how_long_the_hardware_slowed_down_and_why() -> None:

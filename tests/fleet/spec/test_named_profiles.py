@@ -115,11 +115,12 @@ class TestPools:
             fleet_of("{name: a, profile: trainin}")
 
     @pytest.mark.slow
-    def test_an_hour(self) -> None:
+    def test_half_an_hour(self) -> None:
         names = ", ".join(PROFILES)
-        fleet = Fleet(fleet_of(f"{{name: a, nodes: 1, devices-per-node: {len(PROFILES)}, profile: [{names}]}}"))
+        pool = f"{{name: a, nodes: 1, devices-per-node: {len(PROFILES)}, profile: [{names}]}}"
+        fleet = Fleet(fleet_of(pool, tick="3s"))
         usage, heat, missing = [], [], 0
-        for _ in range(1500):
+        for _ in range(500):
             fleet.advance()
             usage.append(fleet.usage_ratio)
             heat.append(fleet.temperature_celsius)
@@ -131,8 +132,8 @@ class TestPools:
         assert np.mean(of_usage["spike"] > 0.9) == pytest.approx(0.1, abs=0.02)
         assert of_usage["wave"].min() < 0.15
         assert of_usage["wave"].max() > 0.85
-        assert of_heat["degrading"][-1] > of_heat["degrading"][300] + 4
-        assert 0.1 < missing / 1500 < 0.3
+        assert of_heat["degrading"][-1] > of_heat["degrading"][100] + 4
+        assert 0.1 < missing / 500 < 0.3
         assert np.std(of_usage["chaos"]) > 0.2
         assert not of_usage["idle"].any()
         assert np.median(of_usage["training"]) > 0.9

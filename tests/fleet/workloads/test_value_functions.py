@@ -212,7 +212,10 @@ def test_names_decide_not_ids() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [pytest.param(1.0, marks=pytest.mark.long), 10.0, 60.0, 977.0])
+@pytest.mark.parametrize(
+    "seconds",
+    [pytest.param(1.0, marks=pytest.mark.long), pytest.param(10.0, marks=pytest.mark.long), 60.0, 977.0],
+)
 def test_the_mean_does_not_depend_on_the_length_of_the_tick(seconds: float) -> None:
     whole = 977.0 * 60
     totals = []

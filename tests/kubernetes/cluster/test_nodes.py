@@ -17,7 +17,7 @@ from tests.support.programs.processes import StartAsync, console, run
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-GPU = "nvidia.com/gpu"
+GPU, COUNT = "nvidia.com/gpu", "nvidia.com/gpu.count"
 CONFIGURATION = """
 version: 1
 fleet: {pools: [{name: fakedev-test, nodes: cluster, device: h100, devices-per-node: 8, identity: dcgm@4.8.2}]}
@@ -85,11 +85,14 @@ async def test_a_node_gets_devices_and_labels(cluster: Cluster, mock: Mock) -> N
     first, other = await cluster.add_node("fakedev-test"), await cluster.add_node("of-somebody-else")
     await mock.serve()
     for name in (first, await cluster.add_node("fakedev-test")):
-        node = await cluster.until(node_path(name), gpus("capacity", 8), f"{name} has eight GPUs")
+        node = await cluster.until(
+            node_path(name), lambda node: gpus("capacity", 8)(node) and COUNT in node["metadata"]["labels"],
+            f"{name} has eight GPUs and labels",
+        )  # fmt: skip
         assert node["status"]["allocatable"][GPU] == "8"
         labels = node["metadata"]["labels"]
         assert labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
-        assert (labels["nvidia.com/gpu.count"], labels["nvidia.com/gpu.present"]) == ("8", "true")
+        assert (labels[COUNT], labels["nvidia.com/gpu.present"]) == ("8", "true")
     untouched = await cluster.get(node_path(other))
     assert GPU not in untouched["status"]["capacity"]
     assert not [label for label in untouched["metadata"]["labels"] if label.startswith("nvidia.com/")]

@@ -11,6 +11,7 @@ import pytest_twisted
 
 from tests.kubernetes.cluster.test_nodes import CONFIGURATION, Mock
 from tests.support.kube.cluster import Cluster
+from tests.support.programs.asynchronous import eventually
 from tests.support.programs.processes import StartAsync
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -38,7 +39,13 @@ async def test_slices(
         return len(devices) == count and all(keys & {*device} for device in devices)
 
     await cluster.until("/apis/resource.k8s.io/v1/resourceslices", has_all, "the slices are there")
-    page = (await service.fetch("/-/metrics")).body.decode()
-    assert re.search(r'requests_total\{code="201",resource="resourceslices",verb="create"\}', page)
+    page = ""
+
+    async def is_counted() -> bool:
+        nonlocal page
+        page = (await service.fetch("/-/metrics")).body.decode()
+        return re.search(r'requests_total\{code="201",resource="resourceslices",verb="create"\}', page) is not None
+
+    await eventually(is_counted, "the answer has come")
     assert 'resource="resourceslices",verb="update"' not in page
     await mock.clean()

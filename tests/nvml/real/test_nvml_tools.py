@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, files
@@ -19,6 +18,7 @@ from twisted.internet.threads import deferToThread
 from tests.nvml.real.test_nvml import environment, started
 from tests.support.driver.nvml import compiled, skip_without
 from tests.support.programs.asynchronous import eventually
+from tests.support.programs.ports import free_port
 from tests.support.programs.processes import StartAsync, run, skip_or_fail
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -109,9 +109,7 @@ async def test_nvitop_exporter(start_async: StartAsync, tmp_path: Path) -> None:
     """Its page has the usage of the boards, by their UUIDs."""
     skip_without("nvitop_exporter")
     _, file = await started(start_async, tmp_path)
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
+    port = free_port()
     words = [sys.executable, "-m", "nvitop_exporter", "--bind-address", "127.0.0.1", "--port", str(port)]
     exporter = start_async(words, environment=environment(file, "a"))
 

@@ -50,7 +50,7 @@ async def queues(start_async: StartAsync, tmp_path: Path) -> Queues:
     config, file = tmp_path / "fakedev.yaml", tmp_path / "ready.json"
     config.write_text(
         f'{FLEET}\nweb: ["127.0.0.1:0"]\nworkloads: {{listen: ["{tmp_path}/workloads.sock"]}}\n'
-        f'queues: {{names: [q], listen-clients: ["{clients}"], listen-backends: ["{backends}"]}}\n'
+        f'queues: {{names: {{q: {{grace: 1h}}}}, listen-clients: ["{clients}"], listen-backends: ["{backends}"]}}\n'
     )
     program = start_async([*console("fakedev"), "serve", "--config", str(config), "--ready-file", str(file)])
     return Queues(await ready(program, file), clients, backends, start_async)
@@ -85,14 +85,14 @@ async def test_a_client_that_leaves_ends_its_command(queues: Queues) -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_backend_waits_without_asking_again(queues: Queues) -> None:
     """It waits at the frontend; a signal ends it although the frontend is stopped."""
-    program = queues.backend("json", "-backoff", "60", "-backoff-max", "60", SH)
+    program = queues.backend("json", "-backoff", "1000", "-backoff-max", "1000", SH)
     await queues.becomes("workers-idle", 1)
     async with await queues.client() as client:
         await client.say("put q -c 'exit 0'")
         assert (await client.line()).startswith("ended 1 success ")
     await queues.becomes("workers-idle", 1)
     queues.service.program.send_signal(signal.SIGSTOP)
-    assert await program.stop(signal.SIGINT, seconds=10) == 0
+    assert await program.stop(signal.SIGINT) == 0
     queues.service.program.send_signal(signal.SIGCONT)
 
 

@@ -36,7 +36,7 @@ class Frontend:
     async def request(self, queue: str, *arguments: str) -> AsyncPeer:
         """A client of the original that has sent a request."""
         client = await connected(self.clients)
-        await client.send(go_json(Queue=queue, Args=list(arguments), Limit=2.5))
+        await client.send(go_json(Queue=queue, Args=list(arguments), Limit=600.5))
         return client
 
     async def ask(self, queue: str) -> tuple[AsyncPeer, dict[str, object]]:
@@ -91,7 +91,7 @@ async def test_a_request_of_the_original(start: Start) -> None:
     async with await frontend.request("sleep", "0.5") as client:
         await frontend.becomes('hpa_queue_waiting{name="sleep"}', 1)
         backend, work = await frontend.ask("sleep")
-        assert work == {"Error": "", "Args": ["0.5"], "Limit": 2.5, "Empty": False}
+        assert work == {"Error": "", "Args": ["0.5"], "Limit": 600.5, "Empty": False}
         assert await frontend.value('hpa_queue_running{name="sleep"}') == 1
         await backend.send(go_json(Pod="p", Node="n", Device="card0", Error="", Timeout=0, Runtime=0.5, Retcode=0))
         assert await backend.rest() == b""

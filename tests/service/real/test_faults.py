@@ -55,7 +55,7 @@ async def test_a_session(start_async: StartAsync, tmp_path: Path) -> None:
         return len(seen) >= 5
 
     await eventually(has_seen_five, "five ticks")
+    assert await service.program.stop() == 0
     told = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
     assert {"fault", "began", "lost", "ended", "clear", "over"} <= {each["kind"] for each in told}
-    assert await service.program.stop() == 0
     await assert_run_again(start_async, record, seen, pages)

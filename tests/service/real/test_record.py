@@ -17,10 +17,10 @@ pytestmark = pytest.mark.real
 FAST = FLEET.replace("seed: 7", "seed: 7\n  tick: 100ms\n  speed: 2")
 
 
-async def watched(service: AsyncService, seen: dict[int, bytes], until: int) -> None:
-    """Fetch pages until a tick is reached; pages of one tick must be one."""
-    tick = -1
-    while tick < until:
+async def watched(service: AsyncService, seen: dict[int, bytes], until: int, more: int = 3) -> None:
+    """Fetch pages until a tick is reached, and of some ticks more; pages of one tick must be one."""
+    tick, enough = -1, len(seen) + more
+    while tick < until or len(seen) < enough:
         for page in await at_once([service.fetch("/metrics"), service.fetch("/metrics", place=1)]):
             tick = int(page.headers["x-fakedev-tick"])
             assert seen.setdefault(tick, page.body) == page.body
@@ -69,6 +69,5 @@ async def test_a_session_with_real_sockets(start_async: StartAsync, tmp_path: Pa
     _, events = read_record(record.read_bytes())
     assert isinstance(events[-1].event, DropWorkload)
     (tmp_path / "fakedev.yaml").unlink()
-    assert len(seen) > 15
     assert len(set(seen.values())) > 15
     await assert_run_again(start_async, record, seen, pages)

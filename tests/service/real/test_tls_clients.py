@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,7 +88,8 @@ async def test_commands(start_async: StartAsync, tmp_path: Path) -> None:
         assert "Traceback" not in program.stderr
         return program.exit_code, program.stdout + program.stderr
 
-    assert await fakedev("advance", "3s", *line, *service.trust) == (0, "tick 3 seconds 3\n")
+    code, text = await fakedev("advance", "3s", *line, *service.trust)
+    assert code == 0 and re.fullmatch(r"tick (\d+) seconds \1\n", text)
     code, text = await fakedev("workloads", *line)
     assert (code, "the server's certificate is refused" in text) == (1, True)
     code, text = await fakedev("workloads", "--socket", port, *service.trust)
@@ -124,7 +126,8 @@ async def test_a_queue(start_async: StartAsync, tmp_path: Path, protocol: str) -
     own = ("-cert-file", service.file("own.pem"), "-key-file", service.file("own.key"))
     stranger = start_async([*command, *service.trust, "sleep", "0"])
     await stranger.wait_for_text("TLS failed")
-    start_async([*command, *service.trust, *own, "sleep", "0"])
+    # The load lasts two seconds: the backend must be there by then.
+    await start_async([*command, *service.trust, *own, "-verbose", "sleep", "0"]).wait_for_text("sends ")
     load = (*console("fakedev-client"), "-faddr", f"tls://{clients}", "-protocol", protocol, "-headless")
     ended = await run(start_async, *load, *service.trust, "-duration", "2", "-expect", "failures<1%")
     assert ended.exit_code == 0, ended.stderr
@@ -149,7 +152,8 @@ async def test_the_frontend(start_async: StartAsync, tmp_path: Path) -> None:
     frontend = start_async([*console("fakedev-frontend"), *options, *files, "sleep"])
     await frontend.wait_for_text("backends of the queues: ")
     backend = (*console("fakedev-backend"), "-faddr", f"tls://{place['waddr']}", "-backoff", "1")
-    start_async([*backend, "-ca-file", str(tmp_path / "ca.pem"), "sleep", "0"])
+    working = start_async([*backend, "-ca-file", str(tmp_path / "ca.pem"), "-verbose", "sleep", "0"])
+    await working.wait_for_text("sends ")
     client = (*console("fakedev-client"), "-faddr", f"tls://{place['caddr']}", "-headless", "-duration", "1")
     load = (*client, "-ca-file", str(tmp_path / "ca.pem"), "-expect", "failures<1%")
     ended = await run(start_async, *load)
