@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from fakedev.fleet.cluster.jobs import CAUSES
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.learn.seen_jobs import SeenJob, kind_of
 from fakedev.learn.tracks import USAGE, XID, Owner, Track
@@ -39,6 +40,10 @@ _LEAST_SIGMA: Final = 0.01
 _FAR: Final = 30.0
 #: Days from a Monday to 1970-01-01.
 _THURSDAY: Final = 3
+#: The share of a cluster's failures that show an XID: lost boards and errors, not software and nodes.
+_WITH_XID: Final = sum(each.weight for each in CAUSES if each.fault in ("lost", "xid")) / sum(
+    each.weight for each in CAUSES
+)
 _LONGEST_KEPT: Final = 365.0 * DAY
 #: A daily wave in the times of N arrivals by chance is smaller than this divided by the root of N, 95 times of 100.
 _BY_CHANCE: Final = 3.5
@@ -282,9 +287,9 @@ def xid_count(tracks: Sequence[Track]) -> int:
 
 
 def _failures(tracks: Sequence[Track], board_hours: float, notes: list[str]) -> dict[str, Any]:
-    """Boards times hours between two failures."""
+    """Boards times hours between two failures, of which those without an XID are not seen."""
     if changes := xid_count(tracks):
-        return {"failure-hours": round(min(max(board_hours / changes, 1.0), 1e9))}
+        return {"failure-hours": round(min(max(board_hours * _WITH_XID / changes, 1.0), 1e9))}
     least = max(round(board_hours), 1)
     notes.append(f"no XID came in {least} boards times hours of work, which says only that failures are rare: "
                  f"failure-hours is {max(2 * least, 50_700)}")
