@@ -1,9 +1,11 @@
 """Whether a classifier tells a learnt fleet, or a clone, from the fleet that it was made from; needs scikit-learn.
 
-``PYTHONPATH=. python benchmarks/told_apart.py FLEET.yaml [HOURS]``: simulates the fleet, learns it from its own pages
-(`fakedev learn`), clones its last page (`fakedev clone`), and simulates both. A random forest is trained with windows
-of ten minutes of half of the boards of each, and is tried on the other half: on boards that it has never seen. A coin
-would be right in half of the cases.
+``PYTHONPATH=. python benchmarks/told_apart.py FLEET.yaml [HOURS [SEEDS]]``: simulates the fleet for two days, learns it
+from its own pages (`fakedev learn`), and clones its last page (`fakedev clone`). All three are then simulated for some
+hours (6) with some seeds (4), which are other ones for each. A random forest is trained with windows of ten minutes of
+half of the seeds and of half of the boards, and is tried on the other boards with the other seeds: boards differ in
+their idle power, and a seed is a day with its own large jobs, so that a forest that knows either tells days or boards
+apart and not fleets. The control is the fleet against itself with other seeds: it must be near 50 %, which a coin is.
 """
 
 from __future__ import annotations
@@ -21,97 +23,122 @@ from fakedev.clone.scraped import SourcePage, grouped
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.exporters.page import LabelCache, Page
-from fakedev.exporters.samples import read_page
+from fakedev.exporters.samples import Labels, read_page
 from fakedev.exporters.sources import DeviceSource, by_identity
 from fakedev.fleet.fleet import Fleet
-from fakedev.learn.learnt import learn
+from fakedev.learn.learnt import Learnt, learn
 from fakedev.learn.tracks import Seen
 from fakedev.learn.usage_fit import Window
 from fakedev.schema.files import Files
 
 STEP = 60
 WINDOW = 10
+LEARNT_MINUTES = 2 * 24 * 60
 QUANTITIES = ("usage_ratio", "power_watts", "memory_used_bytes", "temperature_celsius", "core_frequency_mhz")
 READ = ("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_XID_ERRORS")
-Values = NDArray[np.float64]
+SUMMARY = ("mean", "deviation", "least", "most", "mean step", "largest step")
+WANTED = Wanted(Path("/made/fleet.yaml"), Path("/made/fleet-identity.yaml"), "", "")
+Values = NDArray[np.float32]
 
 
-class Watched:
-    """A fleet, simulated minute by minute.
+class History:
+    """The series of a fleet's pages, minute by minute, and the last page."""
 
-    :ivar values: shape (minutes, boards, quantities), rounded as exporters do.
-    :ivar series: of its pages, where they are kept.
-    :ivar page: the last one.
-    """
-
-    def __init__(self, configuration: Configuration, minutes: int, *, are_pages_kept: bool) -> None:
+    def __init__(self, configuration: Configuration, minutes: int) -> None:
         fleet = Fleet(configuration.fleet)
         ((identity, nodes),) = by_identity(fleet.roster.shown, configuration.identities)
         page = Page(LabelCache(identity, DeviceSource.of(fleet, identity)), nodes)
-        self.series: list[Seen] = []
-        values = []
+        self._points: dict[tuple[str, Labels], list[tuple[float, float]]] = {}
+        self.begin = configuration.fleet.epoch_seconds + STEP
+        self.end = configuration.fleet.epoch_seconds + STEP * minutes
         for minute in range(minutes):
             for _ in range(round(STEP / configuration.fleet.tick_seconds)):
                 fleet.advance()
-            shown = [np.round(getattr(fleet, name), 2 if name == "usage_ratio" else 0) for name in QUANTITIES]
-            values.append(np.stack(shown, axis=1))
-            if are_pages_kept:
-                time = np.array([configuration.fleet.epoch_seconds + STEP * (minute + 1.0)])
-                families = read_page(page.render(fleet.shown)).families
-                self.series += [
-                    Seen(name, sample.labels, time, np.array([float(sample.number)]))
-                    for name in READ if name in families for sample in families[name].samples
-                ]  # fmt: skip
-        self.values: Values = np.array(values)
-        self.page = SourcePage("page", read_page(page.render(fleet.shown)))
+            text = page.render(fleet.shown)
+            # Most of the page is read by nobody.
+            rows = b"".join(line + b"\n" for line in text.split(b"\n") if line.startswith(tuple(map(str.encode, READ))))
+            for name, family in read_page(rows).families.items():
+                for sample in family.samples:
+                    points = self._points.setdefault((name, sample.labels), [])
+                    points.append((self.begin + STEP * minute, float(sample.number)))
+        self.page = SourcePage("page", read_page(text))
 
-    def windows(self) -> tuple[Values, NDArray[np.int64]]:
-        """What a classifier sees of windows, and their boards."""
-        minutes = len(self.values) // WINDOW * WINDOW
-        parts = self.values[:minutes].reshape(-1, WINDOW, *self.values.shape[1:])
+    def learnt(self) -> Learnt:
+        """What `fakedev learn` makes of them."""
+
+        def series(names: Sequence[str], _every: int) -> Iterable[Seen]:
+            for (name, labels), points in self._points.items():
+                if name in names:
+                    yield Seen(name, labels, *np.array(points).T)
+
+        window = Window(self.begin, self.end, STEP)
+        return learn([self.page], series, lambda name: (), window, WANTED, lambda share: None)
+
+
+def shown(configuration: Configuration, minutes: int) -> Values:
+    """What the boards of a fleet show, rounded as exporters do: shape (minutes, boards, quantities)."""
+    fleet = Fleet(configuration.fleet)
+    values = []
+    for _ in range(minutes):
+        for _ in range(round(STEP / configuration.fleet.tick_seconds)):
+            fleet.advance()
+        own = [np.round(getattr(fleet, name), 2 if name == "usage_ratio" else 0) for name in QUANTITIES]
+        values.append(np.stack(own, axis=1))
+    return np.array(values, dtype=np.float32)
+
+
+def windows(days: Sequence[Values], odd: int) -> Values:
+    """What a classifier sees of the windows of every second board: a row for each."""
+    rows = []
+    for values in days:
+        minutes = len(values) // WINDOW * WINDOW
+        parts = values[:minutes, odd::2].reshape(-1, WINDOW, len(values[0, odd::2]), len(QUANTITIES))
         steps = np.abs(np.diff(parts, axis=1))
-        summary = np.concatenate(
-            [parts.mean(1), parts.std(1), parts.min(1), parts.max(1), steps.mean(1), steps.max(1)], axis=2
-        )
-        boards = np.tile(np.arange(summary.shape[1]), summary.shape[0])
-        return summary.reshape(-1, summary.shape[2]), boards
+        every = [parts.mean(1), parts.std(1), parts.min(1), parts.max(1), steps.mean(1), steps.max(1)]
+        rows.append(np.concatenate(every, axis=2).reshape(-1, len(every) * len(QUANTITIES)))
+    return np.concatenate(rows)
 
 
-def told_apart(one: Watched, other: Watched) -> float:
-    """The share of windows of strange boards of which a forest says rightly whose they are."""
-    (first, boards), (second, others) = one.windows(), other.windows()
-    seen = np.concatenate([boards, others]) % 2 == 0
-    features, whose = np.concatenate([first, second]), np.repeat([0, 1], [len(first), len(second)])
-    forest = RandomForestClassifier(200, min_samples_leaf=3, class_weight="balanced", random_state=1)
-    forest.fit(features[seen], whose[seen])
-    right = forest.predict(features[~seen]) == whose[~seen]
-    return float(np.mean([right[whose[~seen] == each].mean() for each in (0, 1)]))
+def told_apart(one: Sequence[Values], other: Sequence[Values]) -> tuple[float, str]:
+    """The share of windows of strange boards and seeds of which a forest says rightly whose they are, and by what."""
+    half = len(one) // 2
+    known = windows(one[:half], 0), windows(other[:half], 0)
+    strange = windows(one[half:], 1), windows(other[half:], 1)
+    forest = RandomForestClassifier(100, min_samples_leaf=5, class_weight="balanced", random_state=1)
+    forest.fit(np.concatenate(known), np.repeat([0, 1], [len(known[0]), len(known[1])]))
+    right = [float((forest.predict(rows) == whose).mean()) for whose, rows in enumerate(strange)]
+    names = [f"{summary} of {name.split('_')[0]}" for summary in SUMMARY for name in QUANTITIES]
+    weights = sorted(zip(forest.feature_importances_, names, strict=True), reverse=True)[:4]
+    return sum(right) / 2, ", ".join(f"{name} {100 * weight:.0f} %" for weight, name in weights)
 
 
-def main(path: str, hours: float) -> None:
+def main(path: str, hours: float, seeds: int) -> None:
     """Print the table."""
     minutes = round(60 * hours)
-    tick = [f"fleet.tick={STEP}s"]
-    original = Watched(load(path, Files(environ={}), tick), minutes, are_pages_kept=True)
-    start = original.series[0].seconds[0]
-    wanted = Wanted(Path("/made/fleet.yaml"), Path("/made/fleet-identity.yaml"), "", "")
+    tick = f"fleet.tick={STEP}s"
+    history = History(load(path, Files(environ={}), [tick]), LEARNT_MINUTES)
+    epoch = f"fleet.epoch={round(history.begin) - STEP}"
+    learnt = history.learnt()
+    cloned = Cloning(WANTED, lambda share: None).run(grouped([history.page]))
+    made = {
+        title: {str(name): content for name, content in {WANTED.path: text, **identities}.items()}
+        for title, text, identities in (
+            ("fakedev learn", learnt.text, learnt.identities), ("fakedev clone", cloned.text, cloned.identities)
+        )
+    }  # fmt: skip
 
-    def series(names: Sequence[str], _every: int) -> Iterable[Seen]:
-        return (each for each in original.series if each.name in names)
+    def days(path: str, first: int, made: dict[str, str]) -> list[Values]:
+        return [
+            shown(load(path, Files(environ={}, made=made), [tick, epoch, f"fleet.seed={seed}"]), minutes)
+            for seed in range(first, first + seeds)
+        ]
 
-    window = Window(float(start), float(start + STEP * (minutes - 1)), STEP)
-    learnt = learn([original.page], series, lambda name: (), window, wanted, lambda share: None)
-    cloned = Cloning(wanted, lambda share: None).run(grouped([original.page]))
-    for title, text, identities in (
-        ("fakedev learn", learnt.text, learnt.identities), ("fakedev clone", cloned.text, cloned.identities)
-    ):
-        made = {str(name): content for name, content in {wanted.path: text, **identities}.items()}
-        again = load(str(wanted.path), Files(environ={}, made=made), [*tick, f"fleet.epoch={round(start) - STEP}"])
-        print(f"{title}: {100 * told_apart(original, Watched(again, minutes, are_pages_kept=False)):.1f} %")
-    seed = load(path, Files(environ={}), [*tick, "fleet.seed=12345"])
-    other = Watched(seed, minutes, are_pages_kept=False)
-    print(f"the same fleet with another seed: {100 * told_apart(original, other):.1f} %")
+    original = days(path, 100, {})
+    others = {title: days(str(WANTED.path), 200, files) for title, files in made.items()}
+    for title, other in {**others, "the same fleet": days(path, 300, {})}.items():
+        share, by = told_apart(original, other)
+        print(f"{title}: {100 * share:.1f} % ({by})", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 24.0)
+    main(sys.argv[1], *map(float, sys.argv[2:3] or ["6"]), *map(int, sys.argv[3:4] or ["4"]))

@@ -168,14 +168,15 @@ def _of_files(options: Namespace) -> _Found:
     begin = min(seconds for _, seconds in _samples(options.files[0]))
     # A board has one owner at a time: of its series the one that goes on.
     newest: dict[tuple[str, Labels], tuple[float, str, Labels]] = {}
-    for row, seconds in _samples(options.files[-1]):
+    declared: _Declared = {}
+    for row, seconds in _samples(options.files[-1], declared):
         board = tuple(label for label in row.labels if label[0] not in OWNERS)
         if (row.name, board) not in newest or seconds >= newest[row.name, board][0]:
             newest[row.name, board] = seconds, row.number, row.labels
     end = max(seconds for seconds, _, _ in newest.values())
     pages = pages_of_series(
         ({"metric": {"__name__": name, **dict(labels)}, "value": (seconds, number)}
-         for (name, _), (seconds, number, labels) in newest.items() if seconds > end - _LAST_SECONDS), {}
+         for (name, _), (seconds, number, labels) in newest.items() if seconds > end - _LAST_SECONDS), declared
     )  # fmt: skip
     names = {name for source in pages for name in source.page.families}
 
@@ -189,12 +190,17 @@ def _of_files(options: Namespace) -> _Found:
     return pages, series, every_family, Window(begin, end, options.step or _STEP_SECONDS)
 
 
-def _samples(name: str) -> Iterator[tuple[Row, float]]:
+#: What a file says of families by the names of their samples, as ``/api/v1/metadata`` has it.
+_Declared = dict[str, list[dict[str, str]]]
+
+
+def _samples(name: str, declared: _Declared | None = None) -> Iterator[tuple[Row, float]]:
     """The samples of a file with their times; at least one.
 
+    :param declared: takes the types and texts of its families.
     :raises ValueError: for a file that cannot be used, naming it and the line.
     """
-    rows = _rows(name)
+    rows = _rows(name, {} if declared is None else declared)
     first = next(rows, None)
     if first is None:
         raise ValueError(f"{name}: there is no sample in it")
@@ -206,7 +212,7 @@ def _series(files: Sequence[str], names: Sequence[str]) -> Iterator[Seen]:
     wanted = {*names}
     for name in files:
         found: dict[tuple[str, Labels], list[tuple[float, float]]] = {}
-        for row, seconds in _rows(name):
+        for row, seconds in _rows(name, {}):
             if row.name in wanted:
                 found.setdefault((row.name, row.labels), []).append((seconds, float(row.number)))
         for (family, labels), points in found.items():
@@ -215,7 +221,7 @@ def _series(files: Sequence[str], names: Sequence[str]) -> Iterator[Seen]:
             yield Seen(family, own_labels(own), values[:, 0], values[:, 1], own.get("instance", "target"))
 
 
-def _rows(name: str) -> Iterator[tuple[Row, float]]:
+def _rows(name: str, declared: _Declared) -> Iterator[tuple[Row, float]]:
     try:
         page = read_given(name)
     except OSError as error:
@@ -227,6 +233,10 @@ def _rows(name: str) -> Iterator[tuple[Row, float]]:
                 if row.time is None:
                     raise ValueError(f"{name}:{number}: the sample has no time: fakedev clone takes single pages")
                 yield row, float(row.time) / per_second
+            else:
+                known = declared.setdefault(row.name, [{}])
+                known[0][row.word.lower()] = row.text
+                declared.setdefault(f"{row.name}_total", known)  # the samples of a counter of OpenMetrics
     except WrongLine as error:
         is_cut = error.number == page.count(b"\n") + 1
         what = "the file ends within a line: is it whole?" if is_cut else f"no sample: {printable(error.shown)[:60]}"

@@ -20,7 +20,7 @@ from fakedev.fleet.events import Stamped, StartWorkload
 from fakedev.replay.compare import Comparison, compare, measure
 from fakedev.replay.folder import TraceFolder, head_lines, memory_lines
 from fakedev.replay.formats.formats import FORMATS
-from fakedev.replay.placement import POLICIES
+from fakedev.replay.placement import ORDERS, POLICIES
 from fakedev.replay.report import report_html
 from fakedev.replay.schedule import Plan, oversized, plan_of, scaled, with_nodes
 from fakedev.replay.start import Replay, devices_of, scenario_of
@@ -93,6 +93,9 @@ _CHANGEABLE: Final = (
     Option("scale", "N", "repeat each job N times, spread evenly over an hour", 1, _count),
     Option("nodes", "N", "use the first N nodes, or repeat them until there are N", None, _count),
     Option("place", "", "how jobs are placed that have no node in the trace", POLICIES[0], choices=POLICIES),
+    Option("order", "", "of jobs that wait, which starts first: as in the trace; or, of jobs that come when they were "
+           "submitted, the first that fits (arrival), the first and no other (strict), or by time or devices",
+           ORDERS[0], choices=ORDERS),
     Option(
         "usage", "P:F", "usage of jobs that have none in the trace: percent, plus or minus; or as another trace: "
         f"{' or '.join(f'{LIKE}{name}' for name in DISTRIBUTIONS)}", None, usage_of,
@@ -233,7 +236,7 @@ def _plan(options: Namespace, lenience: Lenience) -> tuple[Plan, dict[str, str],
     if options.nodes is not None:
         trace = with_nodes(trace, options.nodes)
     usage = options.usage._replace(seed=options.seed) if isinstance(options.usage, Like) else options.usage
-    plan = plan_of(trace, options.place, usage)
+    plan = plan_of(trace, options.place, usage, options.order)
     if not plan.placement.placed:
         raise ValueError(f"{options.folder}: no job finds a place on the nodes")
     span = span or max(placed.end_seconds for placed in plan.placement.placed) + options.tick

@@ -15,9 +15,21 @@ from typing import Any, Final
 
 import numpy as np
 
+from fakedev.fleet.cluster.jobs import CAUSES
+from fakedev.fleet.entities.randomness import Floats
 from fakedev.learn.seen_jobs import SeenJob, kind_of
 from fakedev.learn.tracks import USAGE, XID, Owner, Track
-from fakedev.learn.usage_fit import TypeOf, Window, fitted_day, fitted_memory, fitted_profile, shapes
+from fakedev.learn.usage_fit import (
+    DAY,
+    HOUR,
+    TypeOf,
+    Window,
+    differences,
+    fitted_day,
+    fitted_memory,
+    fitted_profile,
+    shapes,
+)
 
 #: More kinds are one, of the jobs that have the fewest boards times hours; so are kinds with a smaller share of them.
 _MOST_KINDS: Final = 12
@@ -26,11 +38,13 @@ _ROUNDS: Final = 60
 #: Spread of equal lengths; and standard deviations at which the tail of a normal distribution is cut.
 _LEAST_SIGMA: Final = 0.01
 _FAR: Final = 30.0
-_HOUR: Final = 3600.0
-_DAY: Final = 24.0 * _HOUR
 #: Days from a Monday to 1970-01-01.
 _THURSDAY: Final = 3
-_LONGEST_KEPT: Final = 365.0 * _DAY
+#: The share of a cluster's failures that show an XID: lost boards and errors, not software and nodes.
+_WITH_XID: Final = sum(each.weight for each in CAUSES if each.fault in ("lost", "xid")) / sum(
+    each.weight for each in CAUSES
+)
+_LONGEST_KEPT: Final = 365.0 * DAY
 #: A daily wave in the times of N arrivals by chance is smaller than this divided by the root of N, 95 times of 100.
 _BY_CHANCE: Final = 3.5
 _NORMAL: Final = NormalDist()
@@ -131,7 +145,7 @@ def fitted_cluster(
     load = total / max(boards, 1)
     document: dict[str, Any] = {"load": round(min(max(load, 0.01), 5.0), 3)}
     document |= _arrivals([job.begin_seconds for job in jobs if not job.is_older], window, notes)
-    document |= _failures(tracks, sum(job.size * job.seconds for job in jobs) / _HOUR, notes)
+    document |= _failures(tracks, sum(job.size * job.seconds for job in jobs) / HOUR, notes)
     return Fitted({**document, "jobs": entries} if entries else {}, base, tuple(notes))
 
 
@@ -153,8 +167,15 @@ def _kind_of_jobs(
         "name": name, "sizes": dict(sorted(sizes.items())),
         "lasts": f"{max(lengths.median, 1):.0f}s", "spread": round(max(lengths.spread, 1.0), 3),
         "longest": f"{lengths.longest:.0f}s", "memory": [round(share, 3) for share in memory], "ending": "0s",
-        "profile": profile.words, "intensity": profile.intensity,
+        "profile": profile.words, "intensity": profile.intensity, **_varying(differences(jobs, type_of)),
     }  # fmt: skip
+
+
+def _varying(factors: Floats) -> dict[str, float]:
+    """How much jobs differ, for the ones that say it."""
+    known = factors[factors != 1.0]
+    # The standard deviation of a uniform distribution from 1 - v to 1 + v is v divided by the root of 3.
+    return {"varies": round(min(math.sqrt(3.0) * float(known.std()), 1.0), 2)} if len(known) else {}
 
 
 def _namespaced(namespace: str) -> dict[str, str]:
@@ -234,21 +255,21 @@ def _arrivals(times: Sequence[float], window: Window, notes: list[str]) -> dict[
     """How arrivals follow the hour and the day of the week."""
     found: dict[str, Any] = {"day": 0.0, "weekend": 1.0}
     span = window.end + window.step - window.begin
-    if span < _DAY or len(times) < 2:
+    if span < DAY or len(times) < 2:
         notes.append("a day of the data would show how arrivals follow the hour: they are taken to be even")
         return found
-    whole = window.begin + span // _DAY * _DAY
+    whole = window.begin + span // DAY * DAY
     inside = np.array([time for time in times if time < whole])
-    angles = 2.0 * math.pi * (inside % _DAY) / _DAY
+    angles = 2.0 * math.pi * (inside % DAY) / DAY
     wave = complex(np.cos(angles).mean(), np.sin(angles).mean()) if len(inside) else 0j
     # Twice the mean of the unit vectors is the height of the first harmonic.
     if 2.0 * abs(wave) > _BY_CHANCE / math.sqrt(max(len(inside), 1)):
         hour = math.atan2(wave.imag, wave.real) % (2.0 * math.pi) * 24.0 / (2.0 * math.pi)
         found |= {"day": round(min(2.0 * abs(wave), 1.0), 2), "busiest": round(hour, 1)}
-    days = np.arange(window.begin, whole, _HOUR)
-    hours = [int(((days // _DAY + _THURSDAY) % 7 >= 5).sum()), 0]
+    days = np.arange(window.begin, whole, HOUR)
+    hours = [int(((days // DAY + _THURSDAY) % 7 >= 5).sum()), 0]
     hours[1] = len(days) - hours[0]
-    many = [int(((inside // _DAY + _THURSDAY) % 7 >= 5).sum()), 0]
+    many = [int(((inside // DAY + _THURSDAY) % 7 >= 5).sum()), 0]
     many[1] = len(inside) - many[0]
     if min(hours) >= 24 and many[1]:
         found["weekend"] = round(min(many[0] / hours[0] / (many[1] / hours[1]), 5.0), 2)
@@ -266,9 +287,9 @@ def xid_count(tracks: Sequence[Track]) -> int:
 
 
 def _failures(tracks: Sequence[Track], board_hours: float, notes: list[str]) -> dict[str, Any]:
-    """Boards times hours between two failures."""
+    """Boards times hours between two failures, of which those without an XID are not seen."""
     if changes := xid_count(tracks):
-        return {"failure-hours": round(min(max(board_hours / changes, 1.0), 1e9))}
+        return {"failure-hours": round(min(max(board_hours * _WITH_XID / changes, 1.0), 1e9))}
     least = max(round(board_hours), 1)
     notes.append(f"no XID came in {least} boards times hours of work, which says only that failures are rare: "
                  f"failure-hours is {max(2 * least, 50_700)}")

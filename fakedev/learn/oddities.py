@@ -16,11 +16,10 @@ from fakedev.exporters.identity import UNITS, Identity, RowSpec
 from fakedev.exporters.samples import Labels
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.learn.tracks import OWNERS, POWER, USAGE, Seen, Track
-from fakedev.learn.usage_fit import Window
+from fakedev.learn.usage_fit import HOUR, Window
 
 #: A time without samples is a gap from this number of steps on.
 _GAP_STEPS: Final = 2.5
-_HOUR: Final = 3600.0
 #: A value is stuck when it is the same in this number of samples, while the other one moves.
 _LEAST_STUCK: Final = 60
 ENERGY: Final = "energy_joules"
@@ -48,7 +47,7 @@ def gaps(tracks: Iterable[Track], window: Window) -> list[dict[str, Any]]:
     found: list[float] = []
     hours = 0.0
     for own in seen.values():
-        hours += float(own[-1] - own[0]) / _HOUR
+        hours += float(own[-1] - own[0]) / HOUR
         away = np.flatnonzero(np.diff(own) > _GAP_STEPS * window.step)
         for begin, end in zip(own[away].tolist(), own[away + 1].tolist(), strict=True):
             # The samples of the others say how long of that somebody scraped.
@@ -59,7 +58,7 @@ def gaps(tracks: Iterable[Track], window: Window) -> list[dict[str, Any]]:
         return []
     # Each node is drawn anew for every such time, and is away for all of it.
     lasts = float(np.median(found))
-    return [_repeated("error-page", lasts, len(found) / hours * lasts / _HOUR)]
+    return [_repeated("error-page", lasts, len(found) / hours * lasts / HOUR)]
 
 
 def resets(count: int, hours: float, failures: int) -> list[dict[str, Any]]:
@@ -70,7 +69,7 @@ def resets(count: int, hours: float, failures: int) -> list[dict[str, Any]]:
     :param failures: XIDs, after which boards are reset anyhow.
     """
     more = count - failures
-    return [_repeated("reset", _HOUR, more / hours)] if hours and more >= max(1.0, 0.5 * count) else []
+    return [_repeated("reset", HOUR, more / hours)] if hours and more >= max(1.0, 0.5 * count) else []
 
 
 def _repeated(kind: str, every_seconds: float, probability: float) -> dict[str, Any]:

@@ -25,6 +25,8 @@ _LEAST_SIDE: Final = 0.01
 _STEADY: Final = 0.08
 #: The standard deviation of the fluctuation of a profile (doc/simulation.md).
 _DEVIATION: Final = 0.45
+#: Power says something of work with a larger usage.
+_LEAST_USAGE: Final = 0.05
 #: Spreads of lengths that profiles take.
 _MOST_SPREAD: Final = 10.0
 #: Jobs load first when this share of them begin quietly, more than twice as many as are quiet later.
@@ -44,8 +46,8 @@ _EXPLAINED: Final = 0.5
 _LEAST_HEIGHT: Final = 0.05
 _HEIGHT_OF_DAILY: Final = 0.4
 _MEMORY_STEPS: Final = 4
-_HOUR: Final = 3600.0
-_DAY: Final = 24.0 * _HOUR
+HOUR: Final = 3600.0
+DAY: Final = 24.0 * HOUR
 
 TypeOf = Callable[[str], DeviceType]
 
@@ -75,6 +77,7 @@ class Level:
     seconds: float
     spread: float = 1.0
     intensity: float = 100.0
+    intensity_fluctuation: float = 0.0
     is_once: bool = False
 
     @property
@@ -98,7 +101,10 @@ class Profile:
     @property
     def intensity(self) -> str:
         """The same for the intensity."""
-        return ",".join(f"{level.intensity:.0f}" for level in self.levels)
+        return ",".join(
+            f"{level.intensity:.0f}" + (f":{own:.0f}" if (own := level.intensity_fluctuation) >= 0.5 else "")
+            for level in self.levels
+        )
 
     @property
     def mean_intensity(self) -> float:
@@ -130,12 +136,14 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
     usage = _joined([np.clip(track.numbers[USAGE], 0.0, 1.0) for track in tracks])
     if not len(usage):
         return _IDLE
-    intensity = _joined([_intensity(track, type_of) for track in tracks])
+    own_factors = differences(jobs, type_of)
+    factors = np.repeat(own_factors, [len(job.tracks) for job in jobs])
+    activity = _joined([_activity(track, type_of) / own for track, own in zip(tracks, factors, strict=True)])
     is_busy = usage > threshold
     share = float(is_busy.mean())
     low, high = np.quantile(usage, (0.1, 0.9))
     if high - low <= _STEADY or not _LEAST_SIDE < share < 1.0 - _LEAST_SIDE:
-        return Profile((*loading, _level(usage, intensity, 0.0, 1.0)))
+        return Profile((*loading, _level(usage, activity, 0.0, 1.0)))
     runs = [_runs(track.numbers[USAGE] > threshold) for track in tracks]
     changes = sum(len(lengths) - 1 for lengths, _ in runs)
     longest = float(np.median([job.seconds for job in jobs]))
@@ -148,7 +156,7 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
     sides = []
     begins_busy = 2 * sum(bool(side[:1].any()) for _, side in runs) > len(runs)
     for busy in (begins_busy, not begins_busy):
-        values, shares = usage[is_busy == busy], intensity[is_busy == busy]
+        values, shares = usage[is_busy == busy], activity[is_busy == busy]
         order = np.argsort(values, kind="stable")
         spread = _spread(_joined([lengths[side == busy] for lengths, side in runs]))
         mean = cycle * (share if busy else 1.0 - share)
@@ -192,28 +200,49 @@ def _spread(lengths: Floats) -> float:
     return min(round(spread, 2), _MOST_SPREAD)
 
 
-def _level(usage: Floats, intensity: Floats, seconds: float, spread: float) -> Level:
+def _level(usage: Floats, activity: Floats, seconds: float, spread: float) -> Level:
     percent = round(100.0 * float(usage.mean()), 2)
-    busy = intensity[np.isfinite(intensity)]
-    return Level(
-        percent, _fluctuation(100.0 * float(usage.std()), percent), seconds, max(spread, 1.0),
+    fluctuation = _fluctuation(100.0 * float(usage.std()), percent)
+    intensity, own = 100.0, 0.0
+    busy = (usage > _LEAST_USAGE) & np.isfinite(activity)
+    if busy.any():
         # Boards that the hardware slows down may draw no more than idle ones; work has some intensity.
-        round(float(np.clip(100.0 * np.median(busy), 1.0, 100.0))) if len(busy) else 100.0,
-    )  # fmt: skip
+        intensity = round(float(np.clip(100.0 * np.median(activity[busy] / usage[busy]), 1.0, 100.0)))
+        # The fluctuation of the usage moves the power, too.
+        deviation = 100.0 * float(activity[busy].std()) / _DEVIATION
+        own = (deviation - fluctuation * intensity / 100.0) / float(usage[busy].mean())
+        own = min(max(round(own), 0.0), intensity, 100.0 - intensity)
+    return Level(percent, fluctuation, seconds, max(spread, 1.0), intensity, own)
 
 
 def _fluctuation(deviation: float, percent: float) -> float:
     return max(min(round(deviation / _DEVIATION, 2), percent, round(100.0 - percent, 2)), 0.0)
 
 
-def _intensity(track: Track, type_of: TypeOf) -> Floats:
-    """The share of the power over idle that full work at this usage would draw; NaN where it does little."""
-    usage = np.clip(track.numbers[USAGE].astype(np.float64), 0.0, 1.0)
-    found, span = np.full(len(usage), np.nan), type_of(track.device[0]).ranges.get(POWER)
-    if POWER in track.numbers and span is not None and span.high > span.low:
-        busy = usage > 0.05
-        found[busy] = (track.numbers[POWER][busy] - span.low) / (span.high - span.low) / usage[busy]
-    return found
+def _activity(track: Track, type_of: TypeOf) -> Floats:
+    """How busy the engines are, by the power over idle as a share of that of full work; NaN where it is not known."""
+    span = type_of(track.device[0]).ranges.get(POWER)
+    if POWER not in track.numbers or span is None or span.high <= span.low:
+        return np.full(len(track.seconds), np.nan)
+    return (track.numbers[POWER] - span.low) / (span.high - span.low)
+
+
+def differences(jobs: Sequence[SeenJob], type_of: TypeOf) -> Floats:
+    """How much more power over idle each job draws than others with its usage, a factor: shape (J,).
+
+    1 for jobs of few samples, whose noise looks like a difference, and where few jobs have many.
+    """
+    ratios = np.full(len(jobs), np.nan)
+    for number, job in enumerate(jobs):
+        usage = _joined([track.numbers[USAGE] for track in job.tracks])
+        activity = _joined([_activity(track, type_of) for track in job.tracks])
+        busy = (usage > _LEAST_USAGE) & np.isfinite(activity)
+        if busy.sum() >= LEAST_SAMPLES and activity[busy].sum() > 0:
+            ratios[number] = activity[busy].sum() / usage[busy].sum()
+    known = np.isfinite(ratios)
+    if known.sum() < _LEAST_JOBS:
+        return np.ones(len(jobs))
+    return np.where(known, np.clip(ratios / ratios[known].mean(), 0.1, 10.0), 1.0)
 
 
 def _without_first(track: Track, samples: int) -> Track:
@@ -233,7 +262,7 @@ def _loading(jobs: Sequence[SeenJob], threshold: float, step: float) -> tuple[tu
     if len(later) and 2.0 * float(later.mean()) > len(quiet) / len(waits):
         return (), 0
     values = _joined([usage[:usual] for usage in begins if len(usage) > usual and usage[0] <= threshold])
-    level = _level(values, np.zeros(0), step * usual, _spread(np.array(quiet, dtype=np.float64)))
+    level = _level(values, np.full(len(values), np.nan), step * usual, _spread(np.array(quiet, dtype=np.float64)))
     return (replace(level, is_once=True),), usual
 
 
@@ -301,17 +330,17 @@ def fitted_day(jobs: Sequence[SeenJob], window: Window) -> str:
 
     A wave of 24 hours is fitted to the hourly means of all their boards.
     """
-    hours = int((window.end + window.step - window.begin) // _HOUR)
-    if hours * _HOUR < 2 * _DAY:
+    hours = int((window.end + window.step - window.begin) // HOUR)
+    if hours * HOUR < 2 * DAY:
         return ""
     tracks = [track for job in jobs for track in job.tracks]
     usage = np.concatenate([track.numbers[USAGE].astype(np.float64) for track in tracks])
-    hour = np.concatenate([(track.seconds.astype(np.float64) - window.begin) // _HOUR for track in tracks])
+    hour = np.concatenate([(track.seconds.astype(np.float64) - window.begin) // HOUR for track in tracks])
     hour = np.minimum(hour.astype(np.int64), hours - 1)
     counts = np.bincount(hour, minlength=hours)
     seen = np.flatnonzero(counts)
     means = np.bincount(hour, usage, hours)[seen] / counts[seen]
-    angles = 2.0 * math.pi * ((window.begin + (seen + 0.5) * _HOUR) % _DAY) / _DAY
+    angles = 2.0 * math.pi * ((window.begin + (seen + 0.5) * HOUR) % DAY) / DAY
     waves = np.stack([np.ones(len(seen)), np.cos(angles), np.sin(angles)], axis=1)
     level, *parts = np.linalg.lstsq(waves, means, rcond=None)[0].tolist()
     fit = waves @ np.array([level, *parts])
@@ -320,7 +349,7 @@ def fitted_day(jobs: Sequence[SeenJob], window: Window) -> str:
         return ""
     low, high = (100 * min(max(level + side * height / (2.0 * _HEIGHT_OF_DAILY), 0.0), 1.0) for side in (-1.0, 1.0))
     around = 100 * float(np.std(usage - np.bincount(seen, fit, hours)[hour])) / _DEVIATION
-    busiest = math.atan2(parts[1], parts[0]) % (2.0 * math.pi) * _DAY / (2.0 * math.pi) / _HOUR
+    busiest = math.atan2(parts[1], parts[0]) % (2.0 * math.pi) * DAY / (2.0 * math.pi) / HOUR
     return f"daily({low:.1f},{high:.1f},{busiest:.2f}h):{min(around, low, 100 - high):.1f}:0"
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from zope.interface import implementer
 
+from fakedev.base.errors import Refused
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.levels import DEVICE, UNIT
 from fakedev.fleet.spec.fleet_spec import FleetSpec
@@ -77,13 +78,13 @@ class Measured:
 
 @implementer(IRunControl)
 class _NoControl:
-    """A replay changes neither the configuration nor the clock."""
+    """A replay has one configuration and no clock."""
 
     def reconfigure(self, number: int) -> None:
-        raise NotImplementedError
+        raise Refused("bad-argument", "a replay has one configuration")
 
     def set_speed(self, speed: float) -> None:
-        raise NotImplementedError
+        raise Refused("bad-argument", "a replay has no clock")
 
 
 def measure(

@@ -15,6 +15,11 @@ from fakedev.replay.trace import WHOLE, Job, TraceNode
 #: Best fit: the fullest node (of shares: the fullest device) with room; spread: the emptiest; first: in their order.
 POLICIES: Final = ("best-fit", "spread", "first")
 
+#: Of jobs that wait, which comes first: the longest waiting of those that fit, where jobs come when they started in the
+#: trace, or when they were submitted; the longest waiting, which none overtakes; the one that takes the shortest time,
+#: or has the fewest or the most devices.
+ORDERS: Final = ("trace", "arrival", "strict", "shortest", "smallest", "largest")
+
 
 class Placed(NamedTuple):
     """A job with its place.
@@ -67,21 +72,23 @@ class _Demand(NamedTuple):
     indices: tuple[int, ...]
 
 
-def place(nodes: Sequence[TraceNode], jobs: Sequence[Job], policy: str) -> Placement:
-    """Place jobs in the order of their starts; ties go to the first node and device, so that nothing is drawn.
+def place(nodes: Sequence[TraceNode], jobs: Sequence[Job], policy: str, order: str = ORDERS[0]) -> Placement:
+    """Place jobs as they come; ties go to the first node and device, so that nothing is drawn.
 
-    A job without a place waits: when another ends, the longest waiting of those that fit comes first.
+    A job without a place waits until another ends.
 
     :param policy: one of POLICIES.
+    :param order: one of ORDERS.
     """
-    return _Placer(nodes, policy).place(jobs)
+    return _Placer(nodes, policy, order).place(jobs)
 
 
 class _Placer:
     """The devices with what is free of them, in thousandths; -1 where a node has fewer devices."""
 
-    def __init__(self, nodes: Sequence[TraceNode], policy: str) -> None:
+    def __init__(self, nodes: Sequence[TraceNode], policy: str, order: str) -> None:
         self._policy = policy
+        self._order = order
         self._positions = {node.name: place for place, node in enumerate(nodes)}
         most = max((node.devices for node in nodes), default=0)
         counts = np.array([node.devices for node in nodes], dtype=np.int64)
@@ -91,22 +98,31 @@ class _Placer:
         self._models = np.array([node.model for node in nodes], dtype=object)
         self._allowed: dict[tuple[str, tuple[str, ...]], NDArray[np.bool_] | None] = {}
         self._ends: list[tuple[float, int, Placed]] = []
-        self._waiting: dict[_Demand, list[tuple[int, Job]]] = {}
+        #: Those that wait, a heap of each demand: what decides, the rank of their coming, and the job.
+        self._waiting: dict[_Demand, list[tuple[float, int, Job]]] = {}
         self._result = Placement()
 
     def place(self, jobs: Sequence[Job]) -> Placement:
-        order = sorted(range(len(jobs)), key=lambda number: jobs[number].start_seconds)
-        for rank, number in enumerate(order):
-            job = jobs[number]
-            self._end_until(job.start_seconds)
+        for rank, job in enumerate(sorted(jobs, key=self._comes)):
+            now = self._comes(job)
+            self._end_until(now)
             demand = _Demand(job.devices, job.share, job.node, job.models, job.indices)
+            must_wait = demand in self._waiting or (self._order == "strict" and self._waiting)
             if not self._ever(demand):
                 self._result.never.append(job)
-            elif demand in self._waiting or not self._try(job, demand, job.start_seconds):
-                self._waiting.setdefault(demand, []).append((rank, job))
+            elif must_wait or not self._try(job, demand, now):
+                heapq.heappush(self._waiting.setdefault(demand, []), (self._comes_first(job), rank, job))
         self._end_until(np.inf)
         self._result.placed.sort(key=lambda each: each.start_seconds)
         return self._result
+
+    def _comes(self, job: Job) -> float:
+        return job.start_seconds if self._order == "trace" else job.submit_seconds
+
+    def _comes_first(self, job: Job) -> float:
+        """The jobs with the smallest number come first; of equal ones those that wait longest."""
+        devices = job.devices * job.share
+        return {"shortest": job.seconds, "smallest": devices, "largest": -devices}.get(self._order, 0.0)
 
     def _end_until(self, seconds: float) -> None:
         while self._ends and self._ends[0][0] <= seconds:
@@ -118,18 +134,20 @@ class _Placer:
                 self._start_waiting(now)
 
     def _start_waiting(self, now: float) -> None:
-        """Start what fits: of the demands that may fit, always the job that waits longest."""
-        queues = [(queue[0][0], demand) for demand, queue in self._waiting.items()]
+        """Start what fits: of the demands that may fit, always the job that comes first."""
+        queues = [(queue[0][:2], demand) for demand, queue in self._waiting.items()]
         heapq.heapify(queues)
         while queues:
             _, demand = heapq.heappop(queues)
             queue = self._waiting[demand]
-            if self._try(queue[0][1], demand, now):
-                del queue[0]
+            if self._try(queue[0][2], demand, now):
+                heapq.heappop(queue)
                 if queue:
-                    heapq.heappush(queues, (queue[0][0], demand))
+                    heapq.heappush(queues, (queue[0][:2], demand))
                 else:
                     del self._waiting[demand]
+            elif self._order == "strict":
+                return
 
     def _ever(self, demand: _Demand) -> bool:
         allowed = self._nodes_for(demand)

@@ -19,7 +19,7 @@ from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import Limits
 from fakedev.fleet.spec.workload_spec import Activities, MetricUse, WorkloadSpec
-from fakedev.replay.placement import Placed, Placement, place
+from fakedev.replay.placement import ORDERS, Placed, Placement, place
 from fakedev.replay.trace import WHOLE, Trace, UseSeries, moved
 from fakedev.replay.usage import DrawnUsage, Like, Usage
 from fakedev.scenario.entries import Entry, Occurrence, Run, Span, When
@@ -63,7 +63,7 @@ def with_nodes(trace: Trace, count: int) -> Trace:
     return Trace(nodes[:count], trace.jobs, trace.series, trace.left_out)
 
 
-def plan_of(trace: Trace, policy: str, usage: Usage | Like | None) -> Plan:
+def plan_of(trace: Trace, policy: str, usage: Usage | Like | None, order: str = ORDERS[0]) -> Plan:
     """Place the jobs of a trace, and make their workloads.
 
     :raises ValueError: when there are jobs without a series, and no usage is given.
@@ -76,7 +76,7 @@ def plan_of(trace: Trace, policy: str, usage: Usage | Like | None) -> Plan:
     if silent and usage is None:
         text = "say what they do, as --usage 60:20 (percent of what they have of their devices, plus or minus)"
         raise ValueError(f"the trace has no usage of {silent:,} of {len(jobs):,} jobs: {text}")
-    placement = place(trace.nodes, jobs, policy)
+    placement = place(trace.nodes, jobs, policy, order)
     rule = DrawnUsage(usage) if isinstance(usage, Like) else usage or Usage(0.0)
     workloads = tuple(_occurrence(placed, trace, rule) for placed in placement.placed)
     return Plan(trace, placement, workloads, f"{rule.words}, of {silent:,} jobs" if silent else "")

@@ -50,7 +50,7 @@ def outcome(name: str, plan: Plan, measured: Measured, span_seconds: float, pric
     row = {
         "": name,
         "BOARDS": f"{boards:,}",
-        "HOURS": f"{span_seconds / _HOUR:,.1f}",
+        "HOURS": f"{span_seconds / _HOUR:,.2f}",
         "JOBS": f"{begun:,}",
         "STILL WAIT": f"{len(came) - begun:,}",
         "NO PLACE": f"{len(plan.placement.never):,}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Final, Literal, TypeVar
@@ -136,7 +137,7 @@ class _Resolution:
         """Do nothing, as Twisted's."""
 
 
-class TaskService(Service):
+class TaskService(Service, ABC):
     """Runs :meth:`run_to_end` from its start on, and calls ``over`` when that has ended by itself.
 
     :cvar expected: exceptions that end the task early, with their texts as the problem.
@@ -152,13 +153,13 @@ class TaskService(Service):
     problem = ""
     _running: Deferred[None] | None = None
 
+    @abstractmethod
     async def run_to_end(self) -> None:
         """Do the task."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def clean_up(self) -> None:
         """End what the task has started outside of the process: connections, programs."""
-        raise NotImplementedError
 
     def startService(self) -> None:
         super().startService()

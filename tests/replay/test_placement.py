@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.replay.placement import POLICIES, place
+from fakedev.replay.placement import ORDERS, POLICIES, place
 from fakedev.replay.trace import WHOLE, Job, TraceNode
 
 _NODES = [TraceNode("a", "T4", 2), TraceNode("b", "V100", 4), TraceNode("c", "V100", 1)]
@@ -61,6 +62,24 @@ def test_a_job_without_a_place_waits_until_another_ends_and_keeps_its_length() -
     assert [each.job.name for each in found.delayed] == ["second", "third"]
 
 
+@pytest.mark.parametrize(
+    ("order", "starts"),
+    [
+        ("trace", {"two": 13, "long": 17, "short": 17}), ("arrival", {"two": 11, "long": 5, "short": 10}),
+        ("strict", {"two": 10, "long": 14, "short": 14}), ("shortest", {"two": 12, "long": 6, "short": 5}),
+        ("smallest", {"two": 11, "long": 5, "short": 10}), ("largest", {"two": 11, "long": 5, "short": 10}),
+    ],
+)  # fmt: skip
+def test_who_waits_starts_in_some_order(order: str, starts: dict[str, float]) -> None:
+    """Two devices are free at 5 and at 10; only with strict nobody overtakes the job that wants both."""
+    jobs = [
+        Job("first", 0, 0, 10), Job("other", 0, 0, 5), Job("two", 1, 13, 17, 2), Job("long", 2, 14, 20),
+        Job("short", 3, 15, 16),
+    ]  # fmt: skip
+    found = place([TraceNode("n", "T4", 2)], jobs, "first", order)
+    assert {each.job.name: each.start_seconds for each in found.placed if each.job.name in starts} == starts
+
+
 _JOBS = st.lists(
     st.builds(
         lambda start, length, devices, share, models: Job(
@@ -73,10 +92,10 @@ _JOBS = st.lists(
 )  # fmt: skip
 
 
-@given(_JOBS, st.sampled_from(POLICIES))
-def test_no_device_ever_gives_more_than_it_has(jobs: list[Job], policy: str) -> None:
+@given(_JOBS, st.sampled_from(POLICIES), st.sampled_from(ORDERS))
+def test_no_device_ever_gives_more_than_it_has(jobs: list[Job], policy: str, order: str) -> None:
     """At each start, the shares of each device add up to one at most; every job is placed once, or never can be."""
-    found = place(_NODES, jobs, policy)
+    found = place(_NODES, jobs, policy, order)
     assert len(found.placed) + len(found.never) == len(jobs)
     for at in {each.start_seconds for each in found.placed}:
         used: dict[tuple[int, int], int] = defaultdict(int)
