@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -31,6 +34,10 @@ from fakedev.schema.places import Place, Report
 _PROFILING: Final = "DCGM_FI_PROF_"
 #: What dcgm-exporter's own list of counters has to 4.8.4 and the Helm chart's has not: a label and a family.
 _NOT_OF_HELM: Final = ("DCGM_FI_DRIVER_VERSION", "DCGM_FI_DEV_FB_RESERVED")
+#: The values of labels that an exporter has only in Kubernetes.
+_OF_PODS: Final = ("{container}", "{namespace}", "{pod}")
+#: The path of an identity that is not on the disk.
+_OWN_COUNTERS: Final = "/own-counters.yaml"
 #: Compares a capture with a page.
 Compare = Callable[[CapturedPage, CapturedPage], Conformity]
 
@@ -74,7 +81,7 @@ def scored(
     model = None if recognized or not board else device_of_model(board, catalog)
     found = recognized or model
     devices = [found] if found else alike_devices(usual_device(names, catalog, report), catalog)
-    compare, thin = compare or partial(compared, is_fragment=is_fragment), thinned(capture)
+    thin = thinned(capture)
     steps = 2 * len(names) + (1 if found else len(names) + len(devices))
     done = 0
 
@@ -83,7 +90,9 @@ def scored(
         made: list[Scored] = []
         for name in wanted:
             for board in boards:
-                made += _scores(name, board, capture, thin, catalog, report, compare, is_idle=is_idle)
+                made += _scores(
+                    name, board, capture, thin, catalog, report, compare, is_idle=is_idle, is_fragment=is_fragment
+                )
                 done += 1
                 if show is not None:
                     show(done / steps)
@@ -103,6 +112,12 @@ def scored(
     idle = scores([best.identity], [best.device], is_idle=True)
     if max(score.result.percent for score in idle) > best.result.percent:
         every += idle + scores([name for name in names if name != best.identity], [best.device], is_idle=True)
+        best = max(every, key=similarity)
+    if best.own:
+        notes.append(
+            f"{', '.join(best.own)}: only a counters file of one's own turns this on in that release, so TYPE and "
+            "HELP of it are not compared"
+        )
     best_of = {score.identity: score for score in sorted(every, key=similarity)}
     ordered = sorted((best_of[name] for name in names), key=similarity, reverse=True)
     return ScoreReport(source, tuple(ordered), tuple(notes))
@@ -160,9 +175,9 @@ def judged(
     return result, list(notes)
 
 
-def _similarity(scored: Scored) -> tuple[float, float]:
-    """The score; then how near the numbers are."""
-    return scored.result.percent, -scored.result.distance
+def _similarity(scored: Scored) -> tuple[float, float, float]:
+    """The score; then how much was compared; then how near the numbers are."""
+    return scored.result.percent, scored.result.aspects, -scored.result.distance
 
 
 def _similarity_of_boards(scored: Scored) -> tuple[int, float]:
@@ -172,33 +187,103 @@ def _similarity_of_boards(scored: Scored) -> tuple[int, float]:
 
 def _scores(
     name: str, device: str, capture: CapturedPage, thin: CapturedPage, catalog: Catalog, report: Report,
-    compare: Compare, *, is_idle: bool,
+    compare: Compare | None, *, is_idle: bool, is_fragment: bool,
 ) -> Iterator[Scored]:
     """The scores of an identity on a device, also as pages of boards in MIG mode without instances.
 
     :param thin: the capture for comparisons.
+    :param compare: how pages are compared; None: as conform does, then also with counters of the capture's own.
     :param is_idle: both boards of the page are idle; else one works.
     """  # fmt: skip
     instances = recognized_instances(capture, device, catalog)
     loaded = catalog.device(device, Place("device"))
     known = loaded.type.facts if loaded is not None else {}
     shown = shown_facts(thin, named_identity(name, catalog, report), known)
-    identity, text = sample_page(
-        name, device, instances, facts=shown.boards, owner=shown.owner, is_idle=is_idle, devices=shown.devices
-    )
-    highest = highest_shown(identity, loaded.type) if loaded is not None else {}
-    for page, remark in _variants(identity, read_page(text), capture):
-        result = within_limits(compare(capture, page), capture, highest)
-        yield Scored(f"{identity.title} on {device}{remark}{' (idle)' if is_idle else ''}", result, name, device)
+    text, own = _own_counters(name, capture, catalog) if compare is None else ("", ())
+    for file, undeclared in ((name, ()), (_OWN_COUNTERS, own)) if text else ((name, ()),):
+        identity, page = sample_page(
+            file, device, instances, facts=shown.boards, owner=shown.owner, is_idle=is_idle, devices=shown.devices,
+            made={_OWN_COUNTERS: text},
+        )  # fmt: skip
+        highest = highest_shown(identity, loaded.type) if loaded is not None else {}
+        counters = " (own counters)" if undeclared else ""
+        judge = compare or partial(compared, is_fragment=is_fragment, undeclared=undeclared)
+        for variant, remark in _variants(identity, read_page(page), capture, own_labels=compare is None):
+            result = within_limits(judge(capture, variant), capture, highest)
+            title = f"{identity.title} on {device}{counters}{remark}{' (idle)' if is_idle else ''}"
+            yield Scored(title, result, name, device, undeclared)
 
 
-def _variants(identity: Identity, page: CapturedPage, capture: CapturedPage) -> Iterator[tuple[CapturedPage, str]]:
-    """A page; and for a capture without what only undivided boards have, or Helm leaves out, the same without that."""
-    yield from _divided(identity, page, capture, "")
+def _own_counters(name: str, capture: CapturedPage, catalog: Catalog) -> tuple[str, tuple[str, ...]]:
+    """The file of an identity with the counters of a capture, some of which only a user's counters file can have.
+
+    Its text and these counters; both are empty where the capture has none, or the identity is not made of counters.
+    """
+    loaded = catalog.identity(name, Place(name))
+    table = catalog.field_table(loaded.making.fields, Place(name)) if loaded else None
+    if loaded is None or table is None:
+        return "", ()
+    usual = {family.name: family for family in loaded.identity.families}
+    metrics = {field for field, shows in table.fields.items() if not shows["label"]}
+    own = tuple(family for family in capture.families if family in metrics and family not in usual)
+    if not own or not usual.keys() <= metrics:
+        return "", ()
+    rows = io.StringIO()
+    counters = csv.writer(rows, lineterminator="\n")
+    for family in capture.families.values():
+        if family.name in usual:
+            counters.writerow((family.name, usual[family.name].kind, usual[family.name].help))
+        elif family.name in metrics:
+            counters.writerow((family.name, family.kind if family.kind == "counter" else "gauge", ""))
+    for label in sorted(capture.label_names() & table.fields.keys()):
+        if table.fields[label]["label"] or table.fields[label]["fact"]:
+            counters.writerow((label, "label", ""))
+    file = {"name": loaded.identity.name, "version": loaded.identity.version, "based-on": name}
+    return json.dumps(file | {"counters": rows.getvalue()}).replace("$", "$$"), own
+
+
+def _variants(
+    identity: Identity, page: CapturedPage, capture: CapturedPage, *, own_labels: bool
+) -> Iterator[tuple[CapturedPage, str]]:
+    """A page; and for a capture without what only undivided boards have, or Helm leaves out, the same without that.
+
+    :param own_labels: with the labels that the capture's configuration turned on or off.
+    """
+    remark = ""
+    if own_labels:
+        page, remark = _with_own_labels(identity, page, capture)
+    yield from _divided(identity, page, capture, remark)
     label, family = _NOT_OF_HELM
     if label in (spec.name for spec in identity.labels) and label not in capture.label_names():
-        page = page.without_label(label).without({family} - capture.families.keys())
-        yield from _divided(identity, page, capture, " (counters of the Helm chart)")
+        page = page.without_labels({label}).without({family} - capture.families.keys())
+        yield from _divided(identity, page, capture, f"{remark} (counters of the Helm chart)")
+
+
+def _with_own_labels(identity: Identity, page: CapturedPage, capture: CapturedPage) -> tuple[CapturedPage, str]:
+    """A page with the capture's optional labels, without those of pods where it has none, by name if it sorts them."""
+    remarks = []
+    has = capture.label_names()
+    always = {label.name for label in identity.labels if not label.optional}
+    pods = {label.name for label in identity.labels if label.name in always and label.value in _OF_PODS}
+    if pods and not pods & has:
+        page = page.without_labels(pods)
+        remarks.append("without labels of pods")
+    added = sorted({label.name for label in identity.optional_labels} & has - {label.name for label in identity.labels})
+    if added:
+        common = always - pods
+        extra = tuple((name, "") for name in added)
+        page = page.with_labels(lambda old: tuple(sorted(old + extra)) if common <= dict(old).keys() else old)
+        remarks.append(f"with the labels {', '.join(added)}")
+    if _is_sorted(capture) and not _is_sorted(page):
+        page = page.with_labels(lambda labels: tuple(sorted(labels)))
+        remarks.append("labels by name, as a library of Prometheus repeats them")
+    return page, "".join(f" ({remark})" for remark in remarks)
+
+
+def _is_sorted(page: CapturedPage) -> bool:
+    """Whether all samples have their labels in alphabetical order."""
+    names = (sample.label_names for family in page.families.values() for sample in family.samples)
+    return all(tuple(sorted(each)) == each for each in names)
 
 
 def _divided(

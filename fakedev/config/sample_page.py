@@ -46,6 +46,7 @@ def sample_page(
     *,
     is_idle: bool = False,
     devices: int = 2,
+    made: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Identity, str]:
     """The page of a node of some boards, one of them fully busy for two minutes and the others idle.
 
@@ -57,6 +58,7 @@ def sample_page(
     :param owner: further facts of the work's pod.
     :param is_idle: all boards are idle.
     :param devices: the number of boards, at least 2.
+    :param made: texts of files that are not on the disk, by path.
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
     """
     pool: dict[str, object]
@@ -70,7 +72,7 @@ def sample_page(
         "workloads": {"listen": [], "base": [] if is_idle else [work]},
         "faults": list(faults),
     }
-    configuration = load(None, Files(environ=os.environ), text=json.dumps(tree).replace("$", "$$"))
+    configuration = load(None, Files(environ=os.environ, made=made), text=json.dumps(tree).replace("$", "$$"))
     fleet = fleet_after(_TICKS, configuration.fleet)
     shown = configuration.identities["sample"]
     page = Page(LabelCache(shown, DeviceSource.of(fleet, shown)), fleet.roster.shown)

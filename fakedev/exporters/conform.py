@@ -2,9 +2,10 @@
 
 Each family of either page has seven aspects: presence on both pages, TYPE, HELP, label names in order, number format,
 range of the numbers, and position among the families. A family of only one page differs in all of them; aspects that
-need samples are skipped without samples. Of a fragment, TYPE and HELP count only where it has them. Values are not
-compared, only their magnitudes, which differ between percents and ratios, or bytes and MiB, and with what the board can
-show. The result is differences in words, and the share of equal aspects.
+need samples are skipped without samples. Of a fragment, TYPE and HELP count only where it has them, and the position
+does not: families of a fragment are where its document put them. Values are not compared, only their magnitudes, which
+differ between percents and ratios, or bytes and MiB, and with what the board can show. The result is differences in
+words, and the share of equal aspects.
 
 Differences between identities are for users who change from one to the other, e.g. in an upgrade.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, NamedTuple
@@ -107,10 +108,13 @@ def _written(value: float, number: NumberFormat) -> str:
     return formatted(np.array([value]), number)[0].decode()
 
 
-def compared(capture: CapturedPage, page: CapturedPage, *, is_fragment: bool = False) -> Conformity:
+def compared(
+    capture: CapturedPage, page: CapturedPage, *, is_fragment: bool = False, undeclared: Container[str] = ()
+) -> Conformity:
     """Compare a page with a captured one.
 
     :param is_fragment: the capture is a part of a page, so families and declarations that it lacks do not count.
+    :param undeclared: families whose TYPE and HELP do not count: who made the capture has written them.
     """
     differences: list[Difference] = []
     aspects = 1
@@ -125,19 +129,21 @@ def compared(capture: CapturedPage, page: CapturedPage, *, is_fragment: bool = F
         ours = page.families.get(name)
         if ours is None and name.startswith(_OF_PROCESS):
             continue
-        aspects += len(ASPECTS)
+        counted = set(ASPECTS)
+        if is_fragment:
+            declared = {"TYPE": theirs.has_type, "HELP": theirs.help is not None, "order": False}
+            counted -= {aspect for aspect, is_there in declared.items() if not is_there}
+        if name in undeclared:
+            counted -= {"TYPE", "HELP"}
+        aspects += len(counted)
         if ours is None:
             differences.append(Difference(name, "family", "only the capture has it"))
-            lost += len(ASPECTS)
+            lost += len(counted)
             continue
         if not theirs.samples or not ours.samples:
             aspects -= len(_OF_SAMPLES)
         found = _family_differences(theirs, ours, is_misplaced=name in misplaced)
-        if is_fragment:
-            declared = {"TYPE": theirs.has_type, "HELP": theirs.help is not None}
-            missing = {aspect for aspect, is_there in declared.items() if not is_there}
-            aspects -= len(missing)
-            found = [difference for difference in found if difference.aspect not in missing]
+        found = [difference for difference in found if difference.aspect in counted]
         differences += found
         lost += len(found)
     foreign = 0

@@ -339,6 +339,8 @@ class Family:
 
     def values(self, lines: Lines, state: State) -> Floats:
         """The numbers of lines, in the units of their rows, shape (N,); all lines must be present."""
+        if not lines.texts:
+            return np.empty(0)  # of declarations alone
         if lines.rows is None or self._are_alike:
             return self._shown(0, state, lines.positions, lines.numbers)
         values = np.empty(len(lines.rows))

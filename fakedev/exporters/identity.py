@@ -226,6 +226,7 @@ class Identity:
 
     :param labels: labels of every row, before the row's own unless ``sort_labels``.
     :param labels_of_levels: (level, labels) pairs that replace ``labels`` on rows of some levels.
+    :param optional_labels: labels that the exporter's own configuration can add to those of every row.
     :param headers: (name, value) pairs of headers of every answer, besides the Content-Type.
     :param health_headers: further headers of the answer at /health.
     :param versions: of an exporter with releases: all versions that print this page, the oldest first.
@@ -240,6 +241,7 @@ class Identity:
     sort_labels: bool = setting("Whether labels are in alphabetical order.", default=False)
     leading_labels: int = setting("How many labels stay in front when the labels are sorted.", default=0)
     labels_of_levels: tuple[tuple[str, tuple[LabelSpec, ...]], ...] = ()
+    optional_labels: tuple[LabelSpec, ...] = ()
     timestamps: bool = setting("Whether lines end with a time in milliseconds, but for level page.", default=False)
     openmetrics: bool = setting("Whether it negotiates OpenMetrics.", default=False)
     shared_devices: SharedDevices = setting(

@@ -125,16 +125,17 @@ class CapturedPage:
         kept = {name: family for name, family in self.families.items() if name not in names}
         return CapturedPage(kept, self.is_declared_first)
 
-    def without_label(self, label: str) -> CapturedPage:
-        """The same page without one label of its samples."""
+    def with_labels(self, changed: Callable[[Labels], Labels]) -> CapturedPage:
+        """The same page with other labels of its samples."""
         families = {
-            name: replace(family, samples=tuple(
-                replace(sample, labels=tuple(pair for pair in sample.labels if pair[0] != label))
-                for sample in family.samples
-            ))
+            name: replace(family, samples=tuple(replace(each, labels=changed(each.labels)) for each in family.samples))
             for name, family in self.families.items()
-        }  # fmt: skip
+        }
         return CapturedPage(families, self.is_declared_first)
+
+    def without_labels(self, names: Collection[str]) -> CapturedPage:
+        """The same page without some labels of its samples."""
+        return self.with_labels(lambda labels: tuple(pair for pair in labels if pair[0] not in names))
 
     def label_names(self) -> frozenset[str]:
         """All label names."""

@@ -26,12 +26,14 @@ class Scored:
 
     :param title: of the page.
     :param identity: its name, as it was asked for; empty for a page of a file.
+    :param own: counters of the page that only the user's counters file has.
     """
 
     title: str
     result: Conformity
     identity: str = ""
     device: str = ""
+    own: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

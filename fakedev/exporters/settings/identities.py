@@ -69,6 +69,7 @@ def load_identity(node: Node, report: Report, library: ILibrary) -> LoadedIdenti
         families=families,
         labels=read_labels(values["labels"], "labels", report),
         labels_of_levels=_labels_of_levels(values, report),
+        optional_labels=read_labels(values["optional-labels"], "optional-labels", report),
         headers=_read_headers(values, "headers", report),
         health_headers=_read_headers(values, "health-headers", report),
     )
@@ -87,6 +88,7 @@ def load_identity(node: Node, report: Report, library: ILibrary) -> LoadedIdenti
         # It may have kept some of these; an identity based on it replaces them by the labels of its own counters.
         labels_of_counters = tuple(label.name for label in identity.labels if label.name in labels_of_counters)
     identity = replace(identity, families=arranged(identity.families, also, values, making, library, report))
+    identity = _with_optional_labels(identity, values, report)
     known = _quirks(values, base, report)
     for name, asked in zip(values["quirks"], values.items_of("quirks"), strict=False):
         quirk = next((quirk for quirk in known if quirk.name == name), None)
@@ -110,6 +112,22 @@ def load_identity(node: Node, report: Report, library: ILibrary) -> LoadedIdenti
         counting, quantity_places=quantities, making=making, counter_labels=labels_of_counters,
         quirks=known, as_written=identity,
     )  # fmt: skip
+
+
+def _with_optional_labels(identity: Identity, values: Values, report: Report) -> Identity:
+    """An identity with the optional labels that are on; a name that none of them has is reported."""
+    optional = {label.name: label for label in identity.optional_labels}
+    for name, asked in zip(values["show-labels"], values.items_of("show-labels"), strict=False):
+        if name not in optional:
+            hint = did_you_mean(name, optional) or f"there is {', '.join(optional) or 'none'}"
+            report.problem(asked.place, f"show-labels: {name!r} is none of optional-labels; {hint}")
+        else:
+            others = [label for label in identity.labels if label.name != name]
+            front = others[: identity.leading_labels]
+            rest = [*others[len(front) :], optional[name]]
+            rest = sorted(rest, key=lambda label: label.name) if identity.sort_labels else rest
+            identity = replace(identity, labels=(*front, *rest))
+    return identity
 
 
 def _labels_of_levels(values: Values, report: Report) -> tuple[tuple[str, tuple[LabelSpec, ...]], ...]:
@@ -154,7 +172,9 @@ _RELEASE: Final = re.compile(r'^  - release: "?+([\w.-]++)"?+[^\n]*+\n    pairs:
 _DEFAULT: Final = re.compile(r'^default-release: "?+([\w.-]++)"?+', re.MULTILINE)
 _VERSION: Final = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}")
 #: Keys that say which release it is, and those of changes; all others are those of identities.
-_OWN: Final = ("release", "pairs", "counters", "renamed-counters", "labels", "rename-labels", "without-labels")
+_OWN: Final = (
+    "release", "pairs", "counters", "all-counters", "renamed-counters", "labels", "rename-labels", "without-labels",
+)  # fmt: skip
 
 _Number = tuple[int, ...]
 
@@ -257,7 +277,8 @@ def _change(values: dict[str, Node], changes: Table) -> None:
     """Makes the changes of a release."""
     given = {key.text: value for key, value in changes.entries}
     values |= {name: value for name, value in given.items() if name not in _OWN}
-    values["counters"] = _counters(values["counters"], given.get("renamed-counters"), given.get("counters"))
+    before = given.get("all-counters", values["counters"])
+    values["counters"] = _counters(before, given.get("renamed-counters"), given.get("counters"))
     added, renamed, without = (given.get(name) for name in ("labels", "rename-labels", "without-labels"))
     names = {key.text: _text(name) for key, name in renamed.entries} if isinstance(renamed, Table) else {}
     gone = {_text(item) for item in without.items} if isinstance(without, Listing) else set()

@@ -202,6 +202,11 @@ IDENTITY = Section(
             "In their place, labels of the rows of some levels.", default={},
         ),
         Key(
+            "optional-labels", _LABELS, "Labels of every row that the exporter's configuration turns on.", default=(),
+            default_words="those of based-on",
+        ),
+        Key("show-labels", ListOf(Text()), "Names of optional-labels that are on.", default=()),
+        Key(
             "families",
             ListOf(FAMILY, 1, words="list of families"),
             "The metric families, in the order of the page.",
