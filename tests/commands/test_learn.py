@@ -126,6 +126,25 @@ def test_names_that_are_kept(history: list[str], tmp_path: Path) -> None:
     assert not re.search("train|judge", text)
 
 
+def test_an_unknown_exporter(tmp_path: Path) -> None:
+    """Each family keeps its type and text, and moves: a number between the ones that were read, a counter that grows."""
+    lines = ["# TYPE own_speed gauge", "# HELP own_speed how fast", "# TYPE own_parts counter"]
+    for minute in range(60):
+        speed = 20 + 7 * minute % 13
+        lines += [f'own_speed{{hall="secret"}} {speed} {60 * minute}', f"own_parts_total {5 * minute} {60 * minute}"]
+    (tmp_path / "own.om").write_text("\n".join([*lines, "# EOF", ""]))
+    assert main(["learn", str(tmp_path / "own.om"), "--output", str(tmp_path / "fleet.yaml")]) == 0
+    (identity,) = load(str(tmp_path / "fleet.yaml"), Files(environ={})).identities.values()
+    families = {family.name: family for family in identity.families}
+    speeds, parts = (families[name].rows[0].random for name in ("own_speed", "own_parts_total"))
+    assert (families["own_speed"].kind, families["own_speed"].help) == ("gauge", "how fast")
+    assert families["own_parts_total"].kind == "counter"
+    assert speeds is not None
+    assert (speeds.quantiles[0], speeds.quantiles[-1]) == (20, 32)
+    assert parts is not None
+    assert parts.quantiles == pytest.approx((5 / 60,), rel=0.01)
+
+
 @pytest.mark.parametrize(("options", "text"), [
     ([], "give either files or --prometheus URL"),
     (["--prometheus", "http://127.0.0.1:1"], "--match: say which series"),

@@ -12,7 +12,14 @@ from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.spec.device_types import DeviceType, Range
 from fakedev.learn.seen_jobs import SeenJob
 from fakedev.learn.tracks import MEMORY, POWER, USAGE, Owner, Track
-from fakedev.learn.usage_fit import fitted_memory, fitted_profile, matrices, shapes, together
+from fakedev.learn.usage_fit import (
+    differences,
+    fitted_memory,
+    fitted_profile,
+    matrices,
+    shapes,
+    together,
+)
 
 BOARD = DeviceType("board", {POWER: Range(100.0, 500.0)}, memory_total_bytes=80e9)
 STEP = 60.0
@@ -50,6 +57,20 @@ def test_a_steady_usage_is_one_level() -> None:
     """What it fluctuates has the deviation of the values: 0.45 of the number is one."""
     profile = fitted_profile([job([np.array([0.9, 0.92, 0.91, 0.93])])], board_of, STEP)
     assert profile.words == "91.5:2.48:0"
+
+
+def test_power_fluctuates_at_the_same_usage() -> None:
+    """As much as its deviation says, of each job by itself; jobs differ from each other by a factor."""
+    usage, noise = np.full(500, 0.8), np.random.default_rng(1).normal(0.0, 1.0, (6, 500))
+    factors = np.linspace(0.7, 1.3, 6)
+    jobs = [
+        job([usage], {POWER: 100 + 400 * 0.8 * factor * (0.6 + 0.06 * own)})
+        for factor, own in zip(factors, noise, strict=True)
+    ]  # fmt: skip
+    (level,) = fitted_profile(jobs, board_of, STEP).levels
+    assert level.intensity == pytest.approx(60, abs=1)
+    assert level.intensity_fluctuation == pytest.approx(6 / 0.45, abs=1)
+    assert differences(jobs, board_of) == pytest.approx(factors, abs=0.02)
 
 
 def test_a_busy_board_that_draws_what_an_idle_one_draws() -> None:
