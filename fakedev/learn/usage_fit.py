@@ -224,7 +224,8 @@ def _activity(track: Track, type_of: TypeOf) -> Floats:
     span = type_of(track.device[0]).ranges.get(POWER)
     if POWER not in track.numbers or span is None or span.high <= span.low:
         return np.full(len(track.seconds), np.nan)
-    return (track.numbers[POWER] - span.low) / (span.high - span.low)
+    watts = track.numbers[POWER].astype(np.float64)
+    return (watts - span.low) / (span.high - span.low)
 
 
 def differences(jobs: Sequence[SeenJob], type_of: TypeOf) -> Floats:
