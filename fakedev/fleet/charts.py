@@ -37,7 +37,7 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 DAY_SECONDS: Final = 86_400
 #: The length of a point of the day: the shortest with which the points of a whole day take at most MAX_DAY_BYTES.
 POINT_SECONDS: Final = (60, 120, 300, 600, 900, 1800, 3600)
-MAX_DAY_BYTES: Final = 8 * 1024 * 1024
+MAX_DAY_BYTES: Final = 16 * 1024 * 1024
 #: The digits after the point that answers have, or, below 0, the zeros before it.
 _DIGITS: Final[Mapping[str, int]] = {
     "usage_ratio": 5,
