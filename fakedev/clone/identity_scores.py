@@ -28,7 +28,7 @@ from fakedev.exporters.samples import CapturedPage, read_page
 from fakedev.exporters.scores import Report as ScoreReport
 from fakedev.exporters.scores import Scored
 from fakedev.exporters.settings.catalog import Catalog, named_identity
-from fakedev.schema.places import Place, Report
+from fakedev.schema.places import ConfigurationError, Place, Report
 
 #: How DCGM's profiling fields begin: a board in MIG mode without instances has none of them.
 _PROFILING: Final = "DCGM_FI_PROF_"
@@ -90,9 +90,13 @@ def scored(
         made: list[Scored] = []
         for name in wanted:
             for board in boards:
-                made += _scores(
-                    name, board, capture, thin, catalog, report, compare, is_idle=is_idle, is_fragment=is_fragment
-                )
+                try:
+                    made += _scores(
+                        name, board, capture, thin, catalog, report, compare, is_idle=is_idle, is_fragment=is_fragment
+                    )
+                except ConfigurationError:
+                    if name == names[-1] and not made:
+                        raise  # of several, one that cannot show such boards is not the most similar
                 done += 1
                 if show is not None:
                     show(done / steps)
@@ -119,7 +123,7 @@ def scored(
             "HELP of it are not compared"
         )
     best_of = {score.identity: score for score in sorted(every, key=similarity)}
-    ordered = sorted((best_of[name] for name in names), key=similarity, reverse=True)
+    ordered = sorted(best_of.values(), key=similarity, reverse=True)
     return ScoreReport(source, tuple(ordered), tuple(notes))
 
 
@@ -201,14 +205,18 @@ def _scores(
     shown = shown_facts(thin, named_identity(name, catalog, report), known)
     text, own = _own_counters(name, capture, catalog) if compare is None else ("", ())
     for file, undeclared in ((name, ()), (_OWN_COUNTERS, own)) if text else ((name, ()),):
-        identity, page = sample_page(
-            file, device, instances, facts=shown.boards, owner=shown.owner, is_idle=is_idle, devices=shown.devices,
+        sample = partial(
+            sample_page, file, device, facts=shown.boards, owner=shown.owner, is_idle=is_idle, devices=shown.devices,
             made={_OWN_COUNTERS: text},
         )  # fmt: skip
+        identity, page_text = sample(instances)
+        page = read_page(page_text)
+        if instances and _has_whole_boards(capture):
+            page = read_page(sample()[1]).with_samples(page)
         highest = highest_shown(identity, loaded.type) if loaded is not None else {}
-        counters = " (own counters)" if undeclared else ""
+        counters = " (own counters)" if file == _OWN_COUNTERS else ""
         judge = compare or partial(compared, is_fragment=is_fragment, undeclared=undeclared)
-        for variant, remark in _variants(identity, read_page(page), capture, own_labels=compare is None):
+        for variant, remark in _variants(identity, page, capture, own_labels=compare is None):
             result = within_limits(judge(capture, variant), capture, highest)
             title = f"{identity.title} on {device}{counters}{remark}{' (idle)' if is_idle else ''}"
             yield Scored(title, result, name, device, undeclared)
@@ -225,19 +233,23 @@ def _own_counters(name: str, capture: CapturedPage, catalog: Catalog) -> tuple[s
         return "", ()
     usual = {family.name: family for family in loaded.identity.families}
     metrics = {field for field, shows in table.fields.items() if not shows["label"]}
-    own = tuple(family for family in capture.families if family in metrics and family not in usual)
-    if not own or not usual.keys() <= metrics:
+    labels = {field for field, shows in table.fields.items() if shows["label"] or shows["fact"]} & capture.label_names()
+    # What another release has by default tells the release.
+    others = (catalog.identity(name, Place(name)) for name in catalog.identity_names()
+              if name.startswith(f"{loaded.identity.name}@"))  # fmt: skip
+    known = {family.name for other in others if other for family in other.identity.families}
+    own = tuple(family for family in capture.families if family in metrics and family not in usual.keys() | known)
+    is_own = own or not labels <= {label.name for label in loaded.identity.labels}
+    if not is_own or not usual.keys() <= metrics:
         return "", ()
     rows = io.StringIO()
     counters = csv.writer(rows, lineterminator="\n")
     for family in capture.families.values():
         if family.name in usual:
             counters.writerow((family.name, usual[family.name].kind, usual[family.name].help))
-        elif family.name in metrics:
+        elif family.name in own:
             counters.writerow((family.name, family.kind if family.kind == "counter" else "gauge", ""))
-    for label in sorted(capture.label_names() & table.fields.keys()):
-        if table.fields[label]["label"] or table.fields[label]["fact"]:
-            counters.writerow((label, "label", ""))
+    counters.writerows((label, "label", "") for label in sorted(labels))
     file = {"name": loaded.identity.name, "version": loaded.identity.version, "based-on": name}
     return json.dumps(file | {"counters": rows.getvalue()}).replace("$", "$$"), own
 
@@ -278,6 +290,14 @@ def _with_own_labels(identity: Identity, page: CapturedPage, capture: CapturedPa
         page = page.with_labels(lambda labels: tuple(sorted(labels)))
         remarks.append("labels by name, as a library of Prometheus repeats them")
     return page, "".join(f" ({remark})" for remark in remarks)
+
+
+def _has_whole_boards(page: CapturedPage) -> bool:
+    """Whether boards of a page are no instances, of which others are."""
+    return any(
+        "GPU_I_PROFILE" not in sample.label_names and "gpu" in sample.label_names
+        for family in page.families.values() for sample in family.samples
+    )  # fmt: skip
 
 
 def _is_sorted(page: CapturedPage) -> bool:

@@ -199,7 +199,12 @@ def _of_alerts(rules: Mapping[str, RuleFile], releases: _Releases, scenario: str
     if scenario and rules:
         return _in_scenario(list(rules.values()), releases, scenario)
     findings = []
+    shown = {family.name for identity in (releases.old, releases.new) for family in identity.families}
     for rule_file in rules.values():
+        if _is_foreign(rule_file, shown):
+            findings += [_unless_missing(_of_alert(rule, releases.names, [set()] * 4), rule.metrics, ())
+                         for rule in rule_file.alerts]  # fmt: skip
+            continue
         old_pages, new_pages, last_seconds = releases.pages(rule_file)
         tries = ((rule_file, old_pages), *((version, new_pages) for version in _versions(rule_file, releases.names)))
         results = [fired(version, pages, last_seconds) for version, pages in tries]
@@ -208,6 +213,13 @@ def _of_alerts(rules: Mapping[str, RuleFile], releases: _Releases, scenario: str
             finding = _of_alert(rule, releases.names, hits)
             findings.append(_unless_missing(finding, rule.metrics, old_pages) if not any(hits) else finding)
     return findings
+
+
+def _is_foreign(rules: RuleFile, shown: Collection[str]) -> bool:
+    """Whether rules are of another exporter, so that no trial can make one fire; not those on scrapes themselves."""
+    if rules.takes_all or any("absent" in rule.expression for rule in rules.alerts):
+        return False
+    return rules.metrics.isdisjoint(shown) and not any(name.startswith(("up", "scrape_")) for name in rules.metrics)
 
 
 def _unless_missing(finding: Finding, metrics: Collection[str], pages: Iterable[Scraped]) -> Finding:

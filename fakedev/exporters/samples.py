@@ -125,6 +125,15 @@ class CapturedPage:
         kept = {name: family for name, family in self.families.items() if name not in names}
         return CapturedPage(kept, self.is_declared_first)
 
+    def with_samples(self, other: CapturedPage) -> CapturedPage:
+        """The same page with the samples of another one of the same exporter, too."""
+        both = {
+            name: replace(family, samples=family.samples + other.families[name].samples)
+            if name in other.families else family
+            for name, family in self.families.items()
+        }  # fmt: skip
+        return CapturedPage({**both, **other.without(both).families}, self.is_declared_first)
+
     def with_labels(self, changed: Callable[[Labels], Labels]) -> CapturedPage:
         """The same page with other labels of its samples."""
         families = {

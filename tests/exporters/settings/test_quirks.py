@@ -64,6 +64,16 @@ def test_no_such_quirk(tmp_path: Path) -> None:
     assert expected in str(error.value)
 
 
+def test_no_such_optional_label(tmp_path: Path) -> None:
+    """``show-labels`` turns on what the exporter's configuration can turn on."""
+    (tmp_path / "mine.yaml").write_text("name: mine\nbased-on: amd-device-metrics@1\nshow-labels: [gpu_uiud, gpu_uuid]\n")
+    report = Report()
+    found = Catalog(Files(environ={}), report).identity(str(tmp_path / "mine.yaml"), Place("test"))
+    assert found is not None and "gpu_uuid" in [label.name for label in found.identity.labels]
+    (problem,) = report.sorted_problems()
+    assert "mine.yaml:3" in str(problem) and "'gpu_uiud'" in str(problem) and "gpu_uuid" in str(problem)
+
+
 def test_each_quirk_names_its_issue() -> None:
     report = Report()
     catalog = Catalog(Files(environ={}), report)

@@ -138,13 +138,6 @@ CASES: Final = (
         "dg1",
         "collectd-gpu-sysman.DERIVED.prom",
         "two families, from its source",
-        (
-            (
-                "power",
-                "order",
-                "the plugin keeps families in a tree by name; the text, put together by hand, has energy second",
-            ),
-        ),
         is_fragment=True,
     ),
     *(
@@ -194,7 +187,6 @@ CASES: Final = (
                 "labels",
                 "examples of its documents: the labels of 1.2 and the words of 1.4.2, which no release has together",
             ),
-            (".*", "order", "the lines are in no order of a page"),
         ),
         is_fragment=True,
     ),
