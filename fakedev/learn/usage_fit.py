@@ -227,7 +227,8 @@ def _activity(track: Track, type_of: TypeOf) -> Floats:
         return np.full(len(track.seconds), np.nan)
     # Work holds a context: the clock is high, and draws its share without any kernel (doc/simulation.md, power).
     context = kind.dynamics.clocked_power_share if kind.dynamics is not None else 0.0
-    return ((track.numbers[POWER] - span.low) / (span.high - span.low) - context) / (1.0 - context)
+    watts = track.numbers[POWER].astype(np.float64)
+    return ((watts - span.low) / (span.high - span.low) - context) / (1.0 - context)
 
 
 def differences(jobs: Sequence[SeenJob], type_of: TypeOf) -> Floats:
