@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -106,6 +107,7 @@ class Tracks:
         self._indices: dict[tuple[str, str], str] = {}
         #: The instances of each board, by their ids.
         self._instances: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
+        self._xids: dict[tuple[str, str], list[_Piece]] = defaultdict(list)
         self._is_usage_shown = any(
             row.quantity == USAGE for _, spec in self._told.values() for row in spec.rows
         )
@@ -156,6 +158,8 @@ class Tracks:
             (device, owner), parts = self._parts.popitem()
             joined = {quantity: _joined(pieces) for quantity, pieces in parts.items()}
             joined = {quantity: samples for quantity, samples in joined.items() if len(samples[0])}
+            if XID in joined:
+                self._xids[device].append(joined[XID])
             if USAGE in joined:
                 seconds, _ = joined[USAGE]
                 numbers = {
@@ -163,6 +167,18 @@ class Tracks:
                     for quantity, (times, values) in joined.items()
                 }
                 yield Track(device, owner, seconds, numbers, self._indices[device])
+
+    @property
+    def xid_count(self) -> int:
+        """Changes of the last XID of boards, once :meth:`found` is over.
+
+        An XID ends work, so that it comes with another owner; and a board that is lost shows nothing else.
+        """
+        count = 0
+        for pieces in self._xids.values():
+            _, xid = _joined(pieces)
+            count += int(((xid[1:] != xid[:-1]) & (xid[1:] > 0)).sum())
+        return count
 
 
 def _is_of_board(row: RowSpec) -> bool:
