@@ -117,3 +117,13 @@ def test_errors_that_end_work() -> None:
     found.take(seen("DCGM_FI_DEV_XID_ERRORS", {**BOARD, "err_code": "0"}, [0], first=300))
     assert len(list(found.found())) == 1
     assert found.xid_count == 2
+
+
+def test_errors_that_are_shown_only_while_there_are_any() -> None:
+    """As by dcgm-exporter 4: the first value is a new one, but at the beginning; so is one after a pause."""
+    found = tracks()
+    found.take(seen("DCGM_FI_DEV_GPU_UTIL", BOARD, [0] * 60))
+    for first in (0, 900, 1800):
+        found.take(seen("DCGM_FI_DEV_XID_ERRORS", {**BOARD, "err_code": "79"}, [79, 79], first=first))
+    assert len(list(found.found())) == 1
+    assert found.xid_count == 2
