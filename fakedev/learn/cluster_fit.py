@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from fakedev.fleet.cluster.jobs import CAUSES
 from fakedev.fleet.entities.randomness import Floats
+from fakedev.learn.oddities import share_of_failures
 from fakedev.learn.seen_jobs import SeenJob, kind_of
-from fakedev.learn.tracks import USAGE, XID, Owner, Track
+from fakedev.learn.tracks import USAGE, Owner, Track
 from fakedev.learn.usage_fit import (
     DAY,
     HOUR,
@@ -40,10 +40,6 @@ _LEAST_SIGMA: Final = 0.01
 _FAR: Final = 30.0
 #: Days from a Monday to 1970-01-01.
 _THURSDAY: Final = 3
-#: The share of a cluster's failures that show an XID: lost boards and errors, not software and nodes.
-_WITH_XID: Final = sum(each.weight for each in CAUSES if each.fault in ("lost", "xid")) / sum(
-    each.weight for each in CAUSES
-)
 _LONGEST_KEPT: Final = 365.0 * DAY
 #: A daily wave in the times of N arrivals by chance is smaller than this divided by the root of N, 95 times of 100.
 _BY_CHANCE: Final = 3.5
@@ -107,11 +103,12 @@ class Fitted:
 
 def fitted_cluster(
     jobs: Sequence[SeenJob], tracks: Sequence[Track], type_of: TypeOf, window: Window, boards: int,
-    name_of: NameOf, word_of: Callable[[Track], str],
+    name_of: NameOf, word_of: Callable[[Track], str], xids: int = 0,
 ) -> Fitted:  # fmt: skip
     """The living cluster of some jobs.
 
     :param tracks: of all devices, also of those without an owner.
+    :param xids: how many came on all boards.
     :param word_of: returns the device word of a track.
     """
     if not jobs:
@@ -145,7 +142,7 @@ def fitted_cluster(
     load = total / max(boards, 1)
     document: dict[str, Any] = {"load": round(min(max(load, 0.01), 5.0), 3)}
     document |= _arrivals([job.begin_seconds for job in jobs if not job.is_older], window, notes)
-    document |= _failures(tracks, sum(job.size * job.seconds for job in jobs) / HOUR, notes)
+    document |= _failures(xids, sum(job.size * job.seconds for job in jobs) / HOUR, notes)
     return Fitted({**document, "jobs": entries} if entries else {}, base, tuple(notes))
 
 
@@ -278,18 +275,10 @@ def _arrivals(times: Sequence[float], window: Window, notes: list[str]) -> dict[
     return found
 
 
-def xid_count(tracks: Sequence[Track]) -> int:
-    """Changes of the last XID of boards."""
-    return sum(
-        int(((xid[1:] != xid[:-1]) & (xid[1:] > 0)).sum())
-        for xid in (track.numbers[XID] for track in tracks if XID in track.numbers)
-    )
-
-
-def _failures(tracks: Sequence[Track], board_hours: float, notes: list[str]) -> dict[str, Any]:
+def _failures(xids: int, board_hours: float, notes: list[str]) -> dict[str, Any]:
     """Boards times hours between two failures, of which those without an XID are not seen."""
-    if changes := xid_count(tracks):
-        return {"failure-hours": round(min(max(board_hours * _WITH_XID / changes, 1.0), 1e9))}
+    if xids:
+        return {"failure-hours": round(min(max(board_hours * share_of_failures("lost", "xid") / xids, 1.0), 1e9))}
     least = max(round(board_hours), 1)
     notes.append(f"no XID came in {least} boards times hours of work, which says only that failures are rare: "
                  f"failure-hours is {max(2 * least, 50_700)}")

@@ -18,9 +18,9 @@ from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.exporters.identity import Identity
 from fakedev.fleet.spec.device_types import DeviceType
-from fakedev.learn.cluster_fit import board_work, fitted_cluster, xid_count
+from fakedev.learn.cluster_fit import board_work, fitted_cluster
 from fakedev.learn.likeness import LOOK_SECONDS, Row, likeness
-from fakedev.learn.oddities import ENERGY, Counters, gaps, missing, resets, stuck
+from fakedev.learn.oddities import ENERGY, Counters, gaps, missing, resets, share_of_failures, stuck
 from fakedev.learn.pace import History, Paces
 from fakedev.learn.seen_jobs import seen_jobs
 from fakedev.learn.tracks import NodeOf, Seen, Track, Tracks, shown_node
@@ -117,12 +117,13 @@ def learn(
         return types.get(node, usual)
 
     boards = sum(len(pool.nodes) * pool.devices_per_node for pool in configuration.fleet.pools)
-    fitted = fitted_cluster(jobs, found, type_of, window, boards, names.kind, _word)
+    fitted = fitted_cluster(jobs, found, type_of, window, boards, names.kind, _word, tracks.xid_count)
     instances = [track for track in all_units if track.is_instance]
     base = [*fitted.base, *board_work(instances, type_of, window, _word, names.kind)]
     kinds = {node: kind.name for node, kind in types.items()}
     faults = [
-        *_faults(all_units, counters, window), *missing(_nodes_by_family(pages, identities, names.node_of), kinds)
+        *_faults(all_units, counters, window, tracks.xid_count),
+        *missing(_nodes_by_family(pages, identities, names.node_of), kinds),
     ]
     notes = [*clone.notes, *fitted.notes]
     if clone.random_families:
@@ -163,10 +164,11 @@ def _read(series: Series, tracks: Tracks, counters: Counters) -> list[Track]:
     return list(tracks.found())
 
 
-def _faults(tracks: Sequence[Track], counters: Counters, window: Window) -> list[dict[str, Any]]:
+def _faults(tracks: Sequence[Track], counters: Counters, window: Window, xids: int) -> list[dict[str, Any]]:
     _, fallen, watched = counters.watched(ENERGY)
     boards = [track for track in tracks if not track.is_instance]
-    return [*gaps(tracks, window), *resets(fallen, watched / 3600.0, xid_count(tracks)), *stuck(boards, _word)]
+    down = xids * share_of_failures("node-down") / share_of_failures("lost", "xid")
+    return [*gaps(tracks, window, down), *resets(fallen, watched / 3600.0, xids), *stuck(boards, _word)]
 
 
 def _word(track: Track) -> str:

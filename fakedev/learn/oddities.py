@@ -14,6 +14,7 @@ import numpy as np
 from fakedev.clone.fleet_reader import OF_DEVICES
 from fakedev.exporters.identity import UNITS, Identity, RowSpec
 from fakedev.exporters.samples import Labels
+from fakedev.fleet.cluster.jobs import CAUSES
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.learn.tracks import OWNERS, POWER, USAGE, Seen, Track
 from fakedev.learn.usage_fit import HOUR, Window
@@ -32,10 +33,17 @@ COUNTED: Final = (ENERGY, *THROTTLES)
 _MOVES: Final[Mapping[str, float]] = {USAGE: 0.1, POWER: 20.0}
 
 
-def gaps(tracks: Iterable[Track], window: Window) -> list[dict[str, Any]]:
+def share_of_failures(*kinds: str) -> float:
+    """The share of the failures of a living cluster that are faults of some kinds."""
+    return sum(cause.weight for cause in CAUSES if cause.fault in kinds) / sum(cause.weight for cause in CAUSES)
+
+
+def gaps(tracks: Iterable[Track], window: Window, failures: float = 0.0) -> list[dict[str, Any]]:
     """The fault of exporters that are away now and then: no sample of any board of a node.
 
     Where all nodes have none, nobody has scraped them.
+
+    :param failures: how many of a cluster's nodes have failed, which bring as many of these times anyhow.
     """
     times: dict[str, list[Floats]] = defaultdict(list)
     for track in tracks:
@@ -54,11 +62,12 @@ def gaps(tracks: Iterable[Track], window: Window) -> list[dict[str, Any]]:
             missing = int(((every > begin) & (every < end)).sum())
             if missing:
                 found.append(missing * window.step)
-    if not found:
+    more = len(found) - failures
+    if more <= 0:
         return []
     # Each node is drawn anew for every such time, and is away for all of it.
     lasts = float(np.median(found))
-    return [_repeated("error-page", lasts, len(found) / hours * lasts / HOUR)]
+    return [_repeated("error-page", lasts, more / hours * lasts / HOUR)]
 
 
 def resets(count: int, hours: float, failures: int) -> list[dict[str, Any]]:

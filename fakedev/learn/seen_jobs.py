@@ -19,6 +19,8 @@ _TOGETHER_SECONDS: Final = 300.0
 #: Kubernetes draws the ends of names from letters and digits without vowels and what looks like them; numbers are ranks
 #: or dates, and hexadecimal digits hashes.
 _ADDED: Final = re.compile(r"\d+|[bcdfghjklmnpqrstvwxz2456789]{4,}|[0-9a-f]{6,}|(?=\w*\d)\w{5,}")
+#: Pods of one job are called so, before their numbers: by Kubeflow, Volcano, and a living cluster.
+_ROLES: Final = frozenset(("worker", "master", "launcher", "chief"))
 _SPLIT: Final = re.compile(r"[-_.]")
 
 
@@ -64,14 +66,16 @@ def job_of(owner: Owner) -> tuple[str, str]:
     if not owner.pod:
         return owner.namespace, owner.batch_job
     words = _words(owner.pod)
-    return owner.namespace, "-".join(words[:-1] if len(words) > 1 and _ADDED.fullmatch(words[-1]) else words)
+    words = words[:-1] if len(words) > 1 and _ADDED.fullmatch(words[-1]) else words
+    return owner.namespace, "-".join(words[:-1] if len(words) > 1 and words[-1] in _ROLES else words)
 
 
 def kind_of(owner: Owner) -> tuple[str, str]:
     """The namespace and the words of a name that are the same for all jobs of a kind; batch jobs have numbers only."""
     words = _words(owner.pod) or ["batch"]
     first, *others = words
-    return owner.namespace, "-".join([first, *(word for word in others if not _ADDED.fullmatch(word))])
+    kept = (word for word in others if word not in _ROLES and not _ADDED.fullmatch(word))
+    return owner.namespace, "-".join([first, *kept])
 
 
 def seen_jobs(tracks: Iterable[Track], begin: float, end: float, step: float) -> list[SeenJob]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -23,6 +25,8 @@ XID: Final = "xid"
 ENGINES: Final = "engine_active_ratio"
 #: Labels of whoever has a device: a series goes on when they change.
 OWNERS: Final = frozenset(("pod", "namespace", "container", "hpc_job", "pod_uid", "uid", "job_id"))
+#: An XID that was not shown for longer is another one.
+_AWAY_SECONDS: Final = 300.0
 QUANTITIES: Final = (USAGE, POWER, MEMORY, XID)
 
 
@@ -106,6 +110,8 @@ class Tracks:
         self._indices: dict[tuple[str, str], str] = {}
         #: The instances of each board, by their ids.
         self._instances: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
+        self._begin = math.inf
+        self._xids: dict[tuple[str, str], list[_Piece]] = defaultdict(list)
         self._is_usage_shown = any(
             row.quantity == USAGE for _, spec in self._told.values() for row in spec.rows
         )
@@ -140,6 +146,7 @@ class Tracks:
         elif quantity == ENGINES and self._is_usage_shown:
             return
         self._indices[device] = facts.get("index", "")
+        self._begin = min(self._begin, float(seen.seconds[0]))
         numbers = seen.numbers / (UNITS[row.unit] * row.times)
         parts = self._parts.setdefault((device, owner), {})
         # Whole seconds and single precision: a week of thousands of boards is here at once.
@@ -156,6 +163,8 @@ class Tracks:
             (device, owner), parts = self._parts.popitem()
             joined = {quantity: _joined(pieces) for quantity, pieces in parts.items()}
             joined = {quantity: samples for quantity, samples in joined.items() if len(samples[0])}
+            if XID in joined:
+                self._xids[device].append(joined[XID])
             if USAGE in joined:
                 seconds, _ = joined[USAGE]
                 numbers = {
@@ -163,6 +172,24 @@ class Tracks:
                     for quantity, (times, values) in joined.items()
                 }
                 yield Track(device, owner, seconds, numbers, self._indices[device])
+
+    @property
+    def xid_count(self) -> int:
+        """Changes of the last XID of boards, once :meth:`found` is over.
+
+        An XID ends work, so that it comes with another owner; and a board that is lost shows nothing else.
+        """
+        boards = [_joined(pieces) for pieces in self._xids.values()]
+        # Exporters show 0 of boards without an error, or nothing.
+        is_always_shown = any((xid == 0).any() for _, xid in boards)
+        count = 0
+        for times, xid in boards:
+            is_new = np.concatenate([times[:1] > self._begin + _AWAY_SECONDS, np.diff(times) > _AWAY_SECONDS])
+            if is_always_shown:
+                is_new[:] = False
+            is_new[1:] |= xid[1:] != xid[:-1]
+            count += int((is_new & (xid > 0)).sum())
+        return count
 
 
 def _is_of_board(row: RowSpec) -> bool:

@@ -220,12 +220,15 @@ def _fluctuation(deviation: float, percent: float) -> float:
 
 
 def _activity(track: Track, type_of: TypeOf) -> Floats:
-    """How busy the engines are, by the power over idle as a share of that of full work; NaN where it is not known."""
-    span = type_of(track.device[0]).ranges.get(POWER)
+    """How busy the engines are, by the power over that of a context as a share of plain full work's; NaN: not known."""
+    kind = type_of(track.device[0])
+    span = kind.ranges.get(POWER)
     if POWER not in track.numbers or span is None or span.high <= span.low:
         return np.full(len(track.seconds), np.nan)
+    # Work holds a context: the clock is high, and draws its share without any kernel (doc/simulation.md, power).
+    context = kind.dynamics.clocked_power_share if kind.dynamics is not None else 0.0
     watts = track.numbers[POWER].astype(np.float64)
-    return (watts - span.low) / (span.high - span.low)
+    return ((watts - span.low) / (span.high - span.low) - context) / (1.0 - context)
 
 
 def differences(jobs: Sequence[SeenJob], type_of: TypeOf) -> Floats:

@@ -19,7 +19,7 @@ from fakedev.learn.cluster_fit import (
     fitted_lengths,
 )
 from fakedev.learn.seen_jobs import SeenJob
-from fakedev.learn.tracks import MEMORY, POWER, USAGE, XID, Owner, Track
+from fakedev.learn.tracks import MEMORY, POWER, USAGE, Owner, Track
 from fakedev.learn.usage_fit import Window
 
 MONDAY = 1_800_230_400.0
@@ -39,11 +39,13 @@ def job(begin: float, seconds: float, size: int = 1, numbers: Mapping[str, Float
     return SeenJob(("ml", "a"), tracks, begin, begin + seconds, is_older=False, is_running=False)
 
 
-def fitted(jobs: list[SeenJob], days: float = 14.0) -> Fitted:
+def fitted(jobs: list[SeenJob], days: float = 14.0, xids: int = 0) -> Fitted:
     """The cluster of some jobs on ten boards, from a Monday on."""
     tracks = [track for each in jobs for track in each.tracks]
     window = Window(MONDAY, MONDAY + days * DAY - 60, 60)
-    return fitted_cluster(jobs, tracks, board_of, window, 10, lambda kind: kind, lambda track: f"node/{track.index}")
+    return fitted_cluster(
+        jobs, tracks, board_of, window, 10, lambda kind: kind, lambda track: f"node/{track.index}", xids
+    )
 
 
 @pytest.mark.parametrize("most", [math.inf, 3000.0, 900.0])
@@ -158,11 +160,9 @@ def test_a_service_has_its_day() -> None:
 
 
 def test_failures() -> None:
-    """Two boards worked for 100 hours, and one of them had two XIDs; of 419 failures of a cluster 262 have one."""
-    xid = np.array([0.0, 48.0, 48.0, 63.0])
-    sick = job(MONDAY + 60, 360_000, numbers={USAGE: np.ones(4), XID: xid})
-    well = job(MONDAY + 60, 360_000, numbers={USAGE: np.ones(4), XID: np.zeros(4)})
-    assert fitted([sick, well]).document["failure-hours"] == round(100 * 262 / 419)
+    """Two boards worked for 100 hours, and there were two XIDs; of 419 failures of a cluster 262 have one."""
+    jobs = [job(MONDAY + 60, 360_000), job(MONDAY + 60, 360_000)]
+    assert fitted(jobs, xids=2).document["failure-hours"] == round(100 * 262 / 419)
 
 
 def test_the_smallest_of_many_kinds_are_one() -> None:

@@ -17,7 +17,8 @@ def track(device: str, pod: str, begin: float, end: float) -> Track:
 
 @pytest.mark.parametrize(("pod", "job", "kind"), [
     ("train-0", "train", "train"),
-    ("llama-ft-worker-12", "llama-ft-worker", "llama-ft-worker"),
+    ("llama-ft-worker-12", "llama-ft", "llama-ft"),
+    ("llama-ft-master-0", "llama-ft", "llama-ft"),
     ("web-7d9c6b5f4d-x2zqk", "web-7d9c6b5f4d", "web"),
     ("notebook-b9s45-9lbvr", "notebook-b9s45", "notebook"),
     ("eval-20270118-001", "eval-20270118", "eval"),
@@ -25,7 +26,7 @@ def track(device: str, pod: str, begin: float, end: float) -> Track:
     ("13", "13", "13"),
 ])  # fmt: skip
 def test_names(pod: str, job: str, kind: str) -> None:
-    """Ranks, hashes and dates tell pods apart, and say nothing of the kind; the first word always stays."""
+    """Ranks, roles, hashes and dates tell pods apart, and say nothing of the kind; the first word always stays."""
     assert job_of(Owner("ml", pod)) == ("ml", job)
     assert kind_of(Owner("ml", pod)) == ("ml", kind)
 

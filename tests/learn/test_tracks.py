@@ -104,3 +104,26 @@ def test_a_page_without_the_name_of_its_node() -> None:
     found.take(Seen("nvidia_smi_utilization_gpu_ratio", tuple(labels.items()), np.zeros(1), np.ones(1), "a:9835"))
     (track,) = found.found()
     assert track.device[0] == "a:9835"
+
+
+def test_errors_that_end_work() -> None:
+    """An XID comes with another owner, or with nothing else of a board that is lost."""
+    found = tracks()
+    pod = {**BOARD, "namespace": "ml", "pod": "train-0"}
+    found.take(seen("DCGM_FI_DEV_GPU_UTIL", pod, [80, 90]))
+    found.take(seen("DCGM_FI_DEV_XID_ERRORS", {**pod, "err_code": "0"}, [0, 0]))
+    found.take(seen("DCGM_FI_DEV_XID_ERRORS", {**BOARD, "err_code": "95"}, [95, 95], first=120))
+    found.take(seen("DCGM_FI_DEV_XID_ERRORS", {**BOARD, "err_code": "79"}, [79], first=240))
+    found.take(seen("DCGM_FI_DEV_XID_ERRORS", {**BOARD, "err_code": "0"}, [0], first=300))
+    assert len(list(found.found())) == 1
+    assert found.xid_count == 2
+
+
+def test_errors_that_are_shown_only_while_there_are_any() -> None:
+    """As by dcgm-exporter 4: the first value is a new one, but at the beginning; so is one after a pause."""
+    found = tracks()
+    found.take(seen("DCGM_FI_DEV_GPU_UTIL", BOARD, [0] * 60))
+    for first in (0, 900, 1800):
+        found.take(seen("DCGM_FI_DEV_XID_ERRORS", {**BOARD, "err_code": "79"}, [79, 79], first=first))
+    assert len(list(found.found())) == 1
+    assert found.xid_count == 2
