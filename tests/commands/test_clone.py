@@ -14,6 +14,7 @@ from fakedev.config.sample_page import sample_page
 from fakedev.exporters.samples import CapturedPage, read_page
 from fakedev.schema.files import Files
 from tests.support.documents import clone_scores
+from tests.support.examples import only_long
 from tests.support.paths import GOLDEN
 
 needs_golden = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"the reference texts are not at hand ({GOLDEN})")
@@ -134,7 +135,7 @@ def test_a_busy_board_that_draws_what_an_idle_one_draws(page: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("driver", ["525.60.13", "580.95.05", "590.48.01", "of 2026"])
+@pytest.mark.parametrize("driver", ["525.60.13", "of 2026", *only_long("580.95.05", "590.48.01")])
 def test_the_driver_of_the_page(page: Path, driver: str) -> None:
     """It is a key of the pool, where it is a version, and the clone has the series of the page: they depend on it."""
     page.write_text(sample_page("dcgm@4.8.3", "l4", facts={"driver_version": driver})[1])
