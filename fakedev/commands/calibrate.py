@@ -1,4 +1,4 @@
-"""``fakedev calibrate``: fits the coefficients of a device type to a recorded run of a real board."""
+"""Fits the coefficients of a device type to a recorded run of a real board."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fakedev check``: what is whole of the files that a service has left: states, logs of queues, records, journals."""
+"""``fakedev check``: finds damage in files of a service: states, logs of queues, records, journals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ENTRY: Final = set(JournalEntry._fields)
 
 @command(
     "fakedev check",
-    "Says what is whole of the state of a fleet (its folder), of the log of a durable queue, of a record or a journal.",
+    "Checks the state of a fleet (its folder), the log of a durable queue, a record or a journal for damage.",
     Operand("paths", "PATH", "what a service has written", count="+"),
 )
 def check(options: Namespace) -> None:

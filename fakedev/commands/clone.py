@@ -1,4 +1,4 @@
-"""``fakedev clone``: writes the configuration of a fleet that looks like the one whose pages it reads."""
+"""Writes the configuration of a fleet that looks like the one whose pages it reads."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _IDENTITY_FILE: Final = "fleet-identity.yaml"
     Operand("pages", "PAGE", "file with a scrape of an exporter; - reads it", count="*"),
     Option("prometheus", "URL", "read series of this Prometheus instead of pages"),
     Option("match", "SELECTOR", "which of its series, as '{job=\"dcgm\"}'", ""),
-    Option("from", "TIME", "series since then (ISO 8601); default 5m before", value="first"),
-    Option("to", "TIME", "and until then; default now", value="last"),
-    Option("anonymize", "", "other names, UUIDs, serial numbers and pods"),
+    Option("from", "TIME", "the oldest series to read (ISO 8601); default 5m before --to", value="first"),
+    Option("to", "TIME", "the newest series to read; default now", value="last"),
+    Option("anonymize", "", "replace names, UUIDs, serial numbers and pods"),
     Option("identity", "NAME", "identity of the catalog or a file; else the most similar"),
     Option("device", "TYPE", "device type of all boards; default: by each node's labels"),
     Option("output", "FILE", "the configuration, instead of standard output"),

@@ -1,4 +1,4 @@
-"""``fakedev conform``: compares a page with a captured scrape of the real exporter."""
+"""Compares a page with a captured scrape of the real exporter."""
 
 from __future__ import annotations
 

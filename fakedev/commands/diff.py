@@ -1,4 +1,4 @@
-"""``fakedev diff``: the differences between the pages of two identities, by kind."""
+"""Lists the differences between the pages of two identities, by kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fakedev learn``: writes the configuration of a fleet that lives like the one whose metrics it reads."""
+"""Writes the configuration of a fleet that lives like the one whose metrics it reads."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ def serve(arguments: Sequence[str]) -> int:
 #: The subcommands of ``fakedev scenario``, in the form of a group below.
 SCENARIO: Final = {
     "run": ("fakedev.commands.scenario.run:run", "run a scenario in virtual time, and write its history and truth"),
-    "score": ("fakedev.commands.scenario.score:score", "mark alert rules: what each found, how late, and what not"),
+    "score": ("fakedev.commands.scenario.score:score", "score alert rules: what each found, how late, what it missed"),
     "tests": ("fakedev.commands.scenario.score:tests", "write a run as a file for promtool test rules"),
-    "blocks": ("fakedev.commands.scenario.blocks:blocks", "make blocks for Prometheus of a written history"),
+    "blocks": ("fakedev.commands.scenario.blocks:blocks", "turn a written history into blocks for Prometheus"),
     "from": ("fakedev.commands.scenario.from_record:from_record", "print a record of a service as a scenario"),
 }
 
@@ -50,7 +50,7 @@ SUBCOMMANDS: Final = {
         "serve": ("fakedev.commands.main:serve", "start the service; twistd -n fakedev does the same, with a pid file"),
         "render": ("fakedev.commands.render:render", "print pages of a simulated time span, without any socket"),
         "scenario": (
-            "fakedev.commands.main:scenario", "run timelines: their history and truth, marks for alert rules",
+            "fakedev.commands.main:scenario", "run timelines: their history and truth, scores of alert rules",
         ),
         "replay": ("fakedev.commands.replay:replay", "replay a trace of a cluster"),
     },
@@ -58,7 +58,7 @@ SUBCOMMANDS: Final = {
         "ps": ("fakedev.commands.reach:ps", "list the running services of this user"),
         "status": ("fakedev.commands.status:status", "print what it does"),
         "top": ("fakedev.commands.top:top", "show it live on the terminal"),
-        "queues": ("fakedev.commands.queues:queues", "list its queues, or a frontend's, and what holds each one up"),
+        "queues": ("fakedev.commands.queues:queues", "list its queues, or a frontend's, and why jobs wait"),
         "why": ("fakedev.commands.why:why", "explain a device, pod, workload, queue, page, metric or query"),
         "explain": ("fakedev.commands.why:explain", "the same as why"),
     },
@@ -71,7 +71,7 @@ SUBCOMMANDS: Final = {
         "prometheus": ("fakedev.commands.prometheus:prometheus", "print a configuration of Prometheus that scrapes it"),
         "schema": ("fakedev.commands.catalogs:schema", "print the JSON Schema of a configuration, for editors"),
         "conform": ("fakedev.commands.conform:conform", "compare a page with a captured scrape of the real exporter"),
-        "check": ("fakedev.commands.check:check", "say what is whole of the files that a service has left"),
+        "check": ("fakedev.commands.check:check", "check files that a service has written for damage"),
         "clone": (
             "fakedev.commands.clone:clone", "write the configuration of a fleet like the one on scraped pages",
         ),
@@ -88,7 +88,7 @@ SUBCOMMANDS: Final = {
             "fakedev.commands.calibrate:calibrate", "fit a device type to a recorded run of a real board",
         ),
         "nvml": ("fakedev.commands.nvml:nvml", "let nvitop, nvtop and others see boards: build and set up a library"),
-        "completion": ("fakedev.commands.completion:completion", "print what makes bash, zsh or fish complete these"),
+        "completion": ("fakedev.commands.completion:completion", "print the completion script of bash, zsh or fish"),
         "kube": ("fakedev.commands.kube:kube", "plan what a Kubernetes cluster would get, or clean it"),
     },
 }  # fmt: skip

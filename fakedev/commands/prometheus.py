@@ -45,7 +45,7 @@ def target_of_option(text: str) -> str:
 
 @command(
     _PROGRAM,
-    "``fakedev prometheus``: prints the configuration of a Prometheus that scrapes all that a configuration serves.",
+    "Prints the configuration of a Prometheus that scrapes all that a configuration serves.",
     *configuration_options("without one the demo"),
     *serve_options("web-config-file"),
     Option("interval", "TIME", "between two scrapes; default 15s", "15s"),
@@ -136,7 +136,7 @@ def _access(endpoint: WebEndpoint, options: Namespace) -> dict[str, Any]:
 
 @command(
     "fakedev sd",
-    "``fakedev sd``: prints the nodes of a configuration as targets, for Prometheus' file_sd_configs.",
+    "Prints the nodes of a configuration as targets, for Prometheus' file_sd_configs.",
     *configuration_options("without one the demo"),
     Option("pool", "NAME", "only the nodes of this pool"),
     Option("target", "HOST:PORT", "the address of fakedev, default 127.0.0.1:9400", "127.0.0.1:9400", target_of_option),

@@ -1,4 +1,4 @@
-"""``fakedev render``: prints the pages of a simulated span of time, byte for byte as the service would send them."""
+"""Prints the pages of a simulated time span, byte for byte as the service would send them."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ _OPTIONS: Final = (
     _option("most", "N", 8, "double from 1 to this many backends", _count(2)),
     _option("per-backend", "N", 1, "parallel requests for each backend", _count(1)),
     _option("start", "COMMAND", (), "command that starts one backend; stopped at the end", _words),
-    _option("scale", "COMMAND", (), "command that sets the number of backends to {n}, as kubectl scale ... "
+    _option("scale", "COMMAND", (), "command that sets the number of backends to {n}, e.g. kubectl scale ... "
             "--replicas={n}", _words),
     _option("wait", "DURATION", 120.0, "how long to wait for all backends to connect to the frontend", parse_seconds),
     _option("settle", "DURATION", 3.0, "time under load before each measurement", parse_seconds),

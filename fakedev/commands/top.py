@@ -413,7 +413,7 @@ class Terminal:
     "t shows only devices in trouble, p shows instances and tiles below their devices, n shows nodes, which Enter "
     "opens and closes.",
     *service_options(),
-    Option("json", "", "print one look at it as JSON, also where there is no terminal"),
+    Option("json", "", "print the current state as JSON; this needs no terminal"),
 )
 def top(options: Namespace) -> int:
     """Show a running service live, until ``q`` (0) or Ctrl-C (130)."""

@@ -1,4 +1,4 @@
-"""``fakedev upgrade``: what another release of an exporter does to alert rules, dashboards and queries of autoscalers.
+"""Shows what another release of an exporter does to alert rules, dashboards and queries of autoscalers.
 
 The same boards with the same faults are shown by both releases, and promtool evaluates rules and queries on both.
 """

@@ -1,4 +1,4 @@
-"""``fakedev why``, also as ``fakedev explain``: why anything of a running service is as it is, back to the cause."""
+"""``fakedev why``, also as ``fakedev explain``: the state of anything in a running service, back to its cause."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fakedev.schema.options import Operand, command
 #: The exit code of words that cannot be used.
 _WRONG_WORD: Final = 2
 _DESCRIPTION = """\
-Says why something of a running service is as it is, back to the cause. OF is one of
+Explains the state of something in a running service, back to its cause. OF is one of
   a device      dgx-0/3, 3, nvidia3, a UUID, a part or link; with METRIC only that value
   a workload, pod, node, queue or fault, by its name or id, also one that is over
   a page        /metrics, /nodes/dgx-0/metrics, or its URL

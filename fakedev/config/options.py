@@ -11,14 +11,14 @@ from typing import Final
 from fakedev.config.overrides import SHARD_HELP, context_override, path_override, port_override, shard_override
 from fakedev.schema.options import Option
 
-_SET: Final = Option("set", "KEY=VALUE", "a value of the configuration, as fleet.seed=7; may be repeated", assigns=str)
+_SET: Final = Option("set", "KEY=VALUE", "a configuration value, e.g. fleet.seed=7; may be repeated", assigns=str)
 _SHARD: Final = Option("shard", "I/N", SHARD_HELP, assigns=shard_override)
 
 #: The options of ``fakedev serve`` and ``twistd fakedev``.
 SERVE: Final = (
     Option("config", "FILE", "configuration file; without one the built-in demo starts", short="c"),
     _SET,
-    Option("port", "N", "the port of the first HTTP address, whose host stays", assigns=port_override),
+    Option("port", "N", "the port of the first HTTP address; its host stays the same", assigns=port_override),
     _SHARD,
     Option(
         "topology", "FILE",
@@ -31,11 +31,11 @@ SERVE: Final = (
     ),
     Option("context", "NAME", "the context of the kubeconfig", assigns=context_override),
     Option(
-        "web-config-file", "FILE", "TLS, passwords and headers of all HTTP addresses, as exporters of Prometheus take "
-        "them", assigns=partial(path_override, "web-config"),
+        "web-config-file", "FILE", "TLS, passwords and headers of all HTTP addresses, in the format of Prometheus' "
+        "exporters", assigns=partial(path_override, "web-config"),
     ),
     Option("scenario", "FILE", "play this scenario; its configuration is used, unless --config is given"),
-    Option("record", "FILE", "write seed, configuration and events to this file, to be run again"),
+    Option("record", "FILE", "write seed, configuration and events to this file; render --events runs it again"),
     Option("ready-file", "FILE", "write the real addresses to this file, as JSON, when all is ready"),
     Option("check", "", "only check the configuration: exit 0 or 2"),
     Option("print-config", "", "only print the effective configuration, with where each value comes from"),

@@ -21,8 +21,8 @@ from fakedev.schema.types import ListOf, MapOf, OneOf
 PORT: Final = "--port"
 _MAX_STEPS: Final = 32
 SHARD_HELP: Final = (
-    "simulate one slice of the nodes: its number, from 0, and how many there are; hostname/N: its "
-    "number is at the end of this host's name, as of a StatefulSet's pod"
+    "simulate one slice of the nodes: its number, from 0, and the number of slices; hostname/N: its "
+    "number is at the end of this host's name, like that of a StatefulSet's pod"
 )
 
 

@@ -230,7 +230,7 @@ class WorkloadProtocol(PortProtocol):
 
 
     def do_advance(self, request: Request) -> None:
-        """Move the clock, or stop an advance; the answer follows when it has got there."""
+        """Move the clock, or stop an advance; the answer follows when the clock is there."""
         self.factory.check_allowed("clock", "move the clock")
         if self._advance is None:
             self._advance = PeerAdvance(self)

@@ -111,7 +111,7 @@ WORKLOAD_VERBS: Final = (
             Argument("duration", Kind.DURATION, "DURATION|stop", "a time such as 15m or 90s", required=True),
         ],
         answers=[
-            "ok TEXT, when it has got there, or was stopped",
+            "ok TEXT, when the clock is there, or was stopped",
             "before that, once a second: advancing PERCENT tick N target N",
         ],
     ),

@@ -8,11 +8,11 @@ from fakedev.calibrate.fit import Calibration, calibrate
 from fakedev.calibrate.model import EVERY, MATRIX_CLOCK, POWER_LIMIT, Coefficient
 from fakedev.calibrate.runs import read_csv
 from fakedev.fleet.spec.device_types import DeviceType
+from tests.support.examples import only_long
 from tests.support.recorded_runs import catalog_type, changed, recorded
 
 pytest.importorskip("scipy")
 
-BOARDS = ("h100", "a100", "l4", "amd-mi300x")
 #: How near each coefficient has to be, as a share.
 NEAR = 0.05
 
@@ -24,9 +24,7 @@ def calibrated(board: DeviceType, start: DeviceType, **how: int | bool) -> Calib
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [each if each in ("h100", "amd-mi300x") else pytest.param(each, marks=pytest.mark.long) for each in BOARDS]
-)
+@pytest.mark.parametrize("name", ["h100", "amd-mi300x", *only_long("a100", "l4")])
 def test_a_board_gets_its_own_coefficients_back(name: str) -> None:
     """Though the fit begins with a type that is off by 15 to 20 % in each of them."""
     board = catalog_type(name)

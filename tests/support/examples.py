@@ -6,8 +6,9 @@ That is for what counts its examples here: hypothesis, and the tests marked ``de
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Any, Final
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 #: The share of the examples that each profile tries, as one of so many.
@@ -21,6 +22,12 @@ _DEFAULT_COUNT: Final = 100
 def examples(full_count: int) -> int:
     """The number of examples of a test that tries ``full_count`` at full depth."""
     return max(2, full_count // _ONE_OF.get(PROFILE, 1))
+
+
+def only_long(*parameters: object) -> list[Any]:
+    """Parameters of a test that ``make test-long`` tries besides those of ``make test``; a tuple is a row of them."""
+    rows = (row if isinstance(row, tuple) else (row,) for row in parameters)
+    return [pytest.param(*row, marks=pytest.mark.long) for row in rows]
 
 
 def load_profile() -> None:

@@ -15,7 +15,7 @@ from fakedev.fleet.spec.value_functions import FORMS, Function, bounds
 from fakedev.fleet.spec.workload_spec import FOREVER, Activity
 from fakedev.fleet.workloads.draws import drawn_integrals
 from fakedev.fleet.workloads.profile import Profiles
-from tests.support.examples import examples
+from tests.support.examples import examples, only_long
 from tests.support.fleet.fleets import advance, make_fleet, pool_of, start
 from tests.support.fleet.value_reference import draws_of, mean_of
 
@@ -212,10 +212,7 @@ def test_names_decide_not_ids() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "seconds",
-    [pytest.param(1.0, marks=pytest.mark.long), pytest.param(10.0, marks=pytest.mark.long), 60.0, 977.0],
-)
+@pytest.mark.parametrize("seconds", [*only_long(1.0, 10.0), 60.0, 977.0])
 def test_the_mean_does_not_depend_on_the_length_of_the_tick(seconds: float) -> None:
     whole = 977.0 * 60
     totals = []
