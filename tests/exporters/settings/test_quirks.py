@@ -66,7 +66,8 @@ def test_no_such_quirk(tmp_path: Path) -> None:
 
 def test_no_such_optional_label(tmp_path: Path) -> None:
     """``show-labels`` turns on what the exporter's configuration can turn on."""
-    (tmp_path / "mine.yaml").write_text("name: mine\nbased-on: amd-device-metrics@1\nshow-labels: [gpu_uiud, gpu_uuid]\n")
+    text = "name: mine\nbased-on: amd-device-metrics@1\nshow-labels: [gpu_uiud, gpu_uuid]\n"
+    (tmp_path / "mine.yaml").write_text(text)
     report = Report()
     found = Catalog(Files(environ={}), report).identity(str(tmp_path / "mine.yaml"), Place("test"))
     assert found is not None and "gpu_uuid" in [label.name for label in found.identity.labels]
