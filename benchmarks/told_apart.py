@@ -11,68 +11,25 @@ apart and not fleets. The control is the fleet against itself with other seeds: 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
+from closed_loop import STEP, WANTED, History
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-not-found]
 
-from fakedev.clone.cloning import Cloning, Wanted
-from fakedev.clone.scraped import SourcePage, grouped
+from fakedev.clone.cloning import Cloning
+from fakedev.clone.scraped import grouped
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
-from fakedev.exporters.page import LabelCache, Page
-from fakedev.exporters.samples import Labels, read_page
-from fakedev.exporters.sources import DeviceSource, by_identity
 from fakedev.fleet.fleet import Fleet
-from fakedev.learn.learnt import Learnt, learn
-from fakedev.learn.tracks import Seen
-from fakedev.learn.usage_fit import Window
 from fakedev.schema.files import Files
 
-STEP = 60
 WINDOW = 10
 LEARNT_MINUTES = 2 * 24 * 60
 QUANTITIES = ("usage_ratio", "power_watts", "memory_used_bytes", "temperature_celsius", "core_frequency_mhz")
-READ = ("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_XID_ERRORS")
 SUMMARY = ("mean", "deviation", "least", "most", "mean step", "largest step")
-WANTED = Wanted(Path("/made/fleet.yaml"), Path("/made/fleet-identity.yaml"), "", "")
 Values = NDArray[np.float32]
-
-
-class History:
-    """The series of a fleet's pages, minute by minute, and the last page."""
-
-    def __init__(self, configuration: Configuration, minutes: int) -> None:
-        fleet = Fleet(configuration.fleet)
-        ((identity, nodes),) = by_identity(fleet.roster.shown, configuration.identities)
-        page = Page(LabelCache(identity, DeviceSource.of(fleet, identity)), nodes)
-        self._points: dict[tuple[str, Labels], list[tuple[float, float]]] = {}
-        self.begin = configuration.fleet.epoch_seconds + STEP
-        self.end = configuration.fleet.epoch_seconds + STEP * minutes
-        for minute in range(minutes):
-            for _ in range(round(STEP / configuration.fleet.tick_seconds)):
-                fleet.advance()
-            text = page.render(fleet.shown)
-            # Most of the page is read by nobody.
-            rows = b"".join(line + b"\n" for line in text.split(b"\n") if line.startswith(tuple(map(str.encode, READ))))
-            for name, family in read_page(rows).families.items():
-                for sample in family.samples:
-                    points = self._points.setdefault((name, sample.labels), [])
-                    points.append((self.begin + STEP * minute, float(sample.number)))
-        self.page = SourcePage("page", read_page(text))
-
-    def learnt(self) -> Learnt:
-        """What `fakedev learn` makes of them."""
-
-        def series(names: Sequence[str], _every: int) -> Iterable[Seen]:
-            for (name, labels), points in self._points.items():
-                if name in names:
-                    yield Seen(name, labels, *np.array(points).T)
-
-        window = Window(self.begin, self.end, STEP)
-        return learn([self.page], series, lambda name: (), window, WANTED, lambda share: None)
 
 
 def shown(configuration: Configuration, minutes: int) -> Values:

@@ -23,7 +23,7 @@ from fakedev.learn.likeness import LOOK_SECONDS, Row, likeness
 from fakedev.learn.oddities import ENERGY, Counters, gaps, missing, resets, share_of_failures, stuck
 from fakedev.learn.pace import History, Paces
 from fakedev.learn.seen_jobs import seen_jobs
-from fakedev.learn.tracks import NodeOf, Seen, Track, Tracks, shown_node
+from fakedev.learn.tracks import XID, NodeOf, Seen, Track, Tracks, shown_node
 from fakedev.learn.usage_fit import Window
 from fakedev.schema.files import Files
 
@@ -101,7 +101,10 @@ def learn(
     made = {str(path): text for path, text in clone.identities.items()}
     configuration = _loaded(clone.text, wanted.path, made)
     identities = [*configuration.identities.values()]
-    shown = {name for source in pages for name in source.page.families}
+    # Many exporters show an XID only while there is one: none may be on the last page.
+    shown = {name for source in pages for name in source.page.families} | {
+        each.name for own in identities for each in own.families if any(row.quantity == XID for row in each.rows)
+    }
     is_divided = any(pool.has_parts for pool in configuration.fleet.pools)
     tracks, counters = Tracks(identities, shown, names.node_of, is_divided=is_divided), Counters(identities, shown)
     all_units = _read(series, tracks, counters)
