@@ -197,7 +197,7 @@ def test_a_version_that_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture
     path.write_text(text.replace('Hostname="', 'host="').replace("(in MiB)", "(in bytes)").replace(".000000", ".0"))
     score, note, *rest = lines_of(path, capsys)
     assert score.startswith("dcgm@")
-    assert note.startswith("  note: the nearest of 18 identities; next: dcgm@")
+    assert note.startswith("  note: the nearest of 12 identities; next: dcgm@")
     kinds = [line for line in rest if not line.startswith("    ")]
     assert [kind.partition(":")[0].strip() for kind in kinds] == ["texts (HELP)", "labels", "formats of numbers"]
 
