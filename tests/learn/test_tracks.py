@@ -127,3 +127,4 @@ def test_errors_that_are_shown_only_while_there_are_any() -> None:
         found.take(seen("DCGM_FI_DEV_XID_ERRORS", {**BOARD, "err_code": "79"}, [79, 79], first=first))
     assert len(list(found.found())) == 1
     assert found.xid_count == 2
+    assert found.lost_seconds == [60, 60, 60]
