@@ -201,7 +201,8 @@ class Tracks:
             times, xid = _joined(pieces)
             times = times[xid == _LOST]
             for run in np.split(times, np.flatnonzero(np.diff(times) > _AWAY_SECONDS) + 1):
-                found += [float(run[-1] - run[0])] * (len(run) > 1)
+                if len(run) > 1:
+                    found.append(float(np.ptp(run)))
         return found
 
 
