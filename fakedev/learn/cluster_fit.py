@@ -40,6 +40,8 @@ _LEAST_SIGMA: Final = 0.01
 _FAR: Final = 30.0
 #: Days from a Monday to 1970-01-01.
 _THURSDAY: Final = 3
+#: Times in which boards were lost that say how long that takes.
+_LEAST_REPAIRS: Final = 3
 _LONGEST_KEPT: Final = 365.0 * DAY
 #: A daily wave in the times of N arrivals by chance is smaller than this divided by the root of N, 95 times of 100.
 _BY_CHANCE: Final = 3.5
@@ -104,11 +106,13 @@ class Fitted:
 def fitted_cluster(
     jobs: Sequence[SeenJob], tracks: Sequence[Track], type_of: TypeOf, window: Window, boards: int,
     name_of: NameOf, word_of: Callable[[Track], str], xids: int = 0,
+    lost_seconds: Sequence[float] = (),
 ) -> Fitted:  # fmt: skip
     """The living cluster of some jobs.
 
     :param tracks: of all devices, also of those without an owner.
     :param xids: how many came on all boards.
+    :param lost_seconds: for how long boards were lost, each time.
     :param word_of: returns the device word of a track.
     """
     if not jobs:
@@ -142,7 +146,7 @@ def fitted_cluster(
     load = total / max(boards, 1)
     document: dict[str, Any] = {"load": round(min(max(load, 0.01), 5.0), 3)}
     document |= _arrivals([job.begin_seconds for job in jobs if not job.is_older], window, notes)
-    document |= _failures(xids, sum(job.size * job.seconds for job in jobs) / HOUR, notes)
+    document |= _failures(xids, lost_seconds, sum(job.size * job.seconds for job in jobs) / HOUR, notes)
     return Fitted({**document, "jobs": entries} if entries else {}, base, tuple(notes))
 
 
@@ -275,10 +279,12 @@ def _arrivals(times: Sequence[float], window: Window, notes: list[str]) -> dict[
     return found
 
 
-def _failures(xids: int, board_hours: float, notes: list[str]) -> dict[str, Any]:
+def _failures(xids: int, lost_seconds: Sequence[float], board_hours: float, notes: list[str]) -> dict[str, Any]:
     """Boards times hours between two failures, of which those without an XID are not seen."""
     if xids:
-        return {"failure-hours": round(min(max(board_hours * share_of_failures("lost", "xid") / xids, 1.0), 1e9))}
+        hours = board_hours * share_of_failures("lost", "xid") / xids
+        repair = {"repair": f"{max(median(lost_seconds), 60):.0f}s"} if len(lost_seconds) >= _LEAST_REPAIRS else {}
+        return {"failure-hours": round(min(max(hours, 1.0), 1e9)), **repair}
     least = max(round(board_hours), 1)
     notes.append(f"no XID came in {least} boards times hours of work, which says only that failures are rare: "
                  f"failure-hours is {max(2 * least, 50_700)}")

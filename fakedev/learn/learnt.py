@@ -120,7 +120,9 @@ def learn(
         return types.get(node, usual)
 
     boards = sum(len(pool.nodes) * pool.devices_per_node for pool in configuration.fleet.pools)
-    fitted = fitted_cluster(jobs, found, type_of, window, boards, names.kind, _word, tracks.xid_count)
+    fitted = fitted_cluster(
+        jobs, found, type_of, window, boards, names.kind, _word, tracks.xid_count, tracks.lost_seconds
+    )
     instances = [track for track in all_units if track.is_instance]
     base = [*fitted.base, *board_work(instances, type_of, window, _word, names.kind)]
     kinds = {node: kind.name for node, kind in types.items()}

@@ -27,6 +27,8 @@ ENGINES: Final = "engine_active_ratio"
 OWNERS: Final = frozenset(("pod", "namespace", "container", "hpc_job", "pod_uid", "uid", "job_id"))
 #: An XID that was not shown for longer is another one.
 _AWAY_SECONDS: Final = 300.0
+#: The XID of a board that has fallen off the bus.
+_LOST: Final = 79
 QUANTITIES: Final = (USAGE, POWER, MEMORY, XID)
 
 
@@ -190,6 +192,18 @@ class Tracks:
             is_new[1:] |= xid[1:] != xid[:-1]
             count += int((is_new & (xid > 0)).sum())
         return count
+
+    @property
+    def lost_seconds(self) -> list[float]:
+        """For how long boards were lost, each time: as long as that was their XID."""
+        found = []
+        for pieces in self._xids.values():
+            times, xid = _joined(pieces)
+            times = times[xid == _LOST]
+            for run in np.split(times, np.flatnonzero(np.diff(times) > _AWAY_SECONDS) + 1):
+                if len(run) > 1:
+                    found.append(float(np.ptp(run)))
+        return found
 
 
 def _is_of_board(row: RowSpec) -> bool:

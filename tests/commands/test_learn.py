@@ -127,7 +127,7 @@ def test_names_that_are_kept(history: list[str], tmp_path: Path) -> None:
 
 
 def test_an_unknown_exporter(tmp_path: Path) -> None:
-    """Each family keeps its type and text, and moves: a number between the ones that were read, a counter that grows."""
+    """Each family keeps its type and text, and moves: a number as far as it did, a counter upwards."""
     lines = ["# TYPE own_speed gauge", "# HELP own_speed how fast", "# TYPE own_parts counter"]
     for minute in range(60):
         speed = 20 + 7 * minute % 13

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -39,12 +39,12 @@ def job(begin: float, seconds: float, size: int = 1, numbers: Mapping[str, Float
     return SeenJob(("ml", "a"), tracks, begin, begin + seconds, is_older=False, is_running=False)
 
 
-def fitted(jobs: list[SeenJob], days: float = 14.0, xids: int = 0) -> Fitted:
+def fitted(jobs: list[SeenJob], days: float = 14.0, xids: int = 0, lost: Sequence[float] = ()) -> Fitted:
     """The cluster of some jobs on ten boards, from a Monday on."""
     tracks = [track for each in jobs for track in each.tracks]
     window = Window(MONDAY, MONDAY + days * DAY - 60, 60)
     return fitted_cluster(
-        jobs, tracks, board_of, window, 10, lambda kind: kind, lambda track: f"node/{track.index}", xids
+        jobs, tracks, board_of, window, 10, lambda kind: kind, lambda track: f"node/{track.index}", xids, lost,
     )
 
 
@@ -162,7 +162,8 @@ def test_a_service_has_its_day() -> None:
 def test_failures() -> None:
     """Two boards worked for 100 hours, and there were two XIDs; of 419 failures of a cluster 262 have one."""
     jobs = [job(MONDAY + 60, 360_000), job(MONDAY + 60, 360_000)]
-    assert fitted(jobs, xids=2).document["failure-hours"] == round(100 * 262 / 419)
+    found = fitted(jobs, xids=2, lost=[600, 1200, 3600]).document
+    assert (found["failure-hours"], found["repair"]) == (round(100 * 262 / 419), "1200s")
 
 
 def test_the_smallest_of_many_kinds_are_one() -> None:

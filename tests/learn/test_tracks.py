@@ -115,8 +115,9 @@ def test_errors_that_end_work() -> None:
     found.take(seen("DCGM_FI_DEV_XID_ERRORS", {**BOARD, "err_code": "95"}, [95, 95], first=120))
     found.take(seen("DCGM_FI_DEV_XID_ERRORS", {**BOARD, "err_code": "79"}, [79], first=240))
     found.take(seen("DCGM_FI_DEV_XID_ERRORS", {**BOARD, "err_code": "0"}, [0], first=300))
+    found.take(seen("DCGM_FI_DEV_XID_ERRORS", {**BOARD, "UUID": "GPU-2", "err_code": "0"}, [0, 0]))
     assert len(list(found.found())) == 1
-    assert found.xid_count == 2
+    assert (found.xid_count, found.lost_seconds) == (2, [])
 
 
 def test_errors_that_are_shown_only_while_there_are_any() -> None:
@@ -127,3 +128,4 @@ def test_errors_that_are_shown_only_while_there_are_any() -> None:
         found.take(seen("DCGM_FI_DEV_XID_ERRORS", {**BOARD, "err_code": "79"}, [79, 79], first=first))
     assert len(list(found.found())) == 1
     assert found.xid_count == 2
+    assert found.lost_seconds == [60, 60, 60]
