@@ -147,7 +147,7 @@ class Engines:
             takes |= _profiled(work, takes)
             self._takes[kind] = {name: as_few(values) for name, values in takes.items() if values.any()}
             rows = np.array([takes[name] for name in _ROWS])
-            self._rows[kind] = rows[:, :1] if (rows == rows[:, :1]).all() else rows
+            self._rows[kind] = rows[:, :1].copy() if (rows == rows[:, :1]).all() else rows
         self._idle_rows = np.array([boards.low[name] if name in ENGINES else 0.0 * one for name in _ROWS])
         #: Received traffic that is as much as what is sent, whatever the work.
         self._same_as = {
