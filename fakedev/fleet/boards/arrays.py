@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.state import LazyArrays, Mask, Positions
 from fakedev.fleet.spec.device_types import DeviceType, Dynamics
+
+Number = TypeVar("Number", bound=np.generic)
 
 #: Exponents for which a square root and products suffice.
 _WITH_ROOT: Final = (0.5, 1.5, 2.5)
@@ -69,15 +72,14 @@ def as_few(values: Floats) -> Floats | float:
     return float(values[0]) if (values == values[0]).all() else values
 
 
-def of_boards(values: Floats, which: Positions) -> Floats:
-    """The value of each board's type, shape (B,), not to be written to: one number in memory where all are equal.
+def by_type(values: NDArray[Number], which: Positions) -> NDArray[Number]:
+    """The value of each board's type. Where all types have the same, it is kept once, and cannot be written.
 
-    :param values: of the types.
-    :param which: the type of each board, as an index into these.
+    :param which: the type of each board.
     """
-    taken = values[which]
-    is_one = len(taken) > 1 and np.array_equal(taken, np.broadcast_to(taken[0], taken.shape), equal_nan=True)
-    return np.broadcast_to(taken[0], taken.shape) if is_one else taken
+    if len(values) and (values == values[0]).all():
+        return np.broadcast_to(values[:1], which.shape)
+    return values[which]
 
 
 def _power(base: Floats, exponent: float) -> Floats:
@@ -143,12 +145,11 @@ class OfTypes(NamedTuple):
     def number(self, name: str) -> Floats:
         """A field of :class:`Dynamics`; NaN where it is None."""
         found = [getattr(dynamic, name) for dynamic in self.dynamics]
-        numbers = np.array([math.nan if number is None else number for number in found], dtype=np.float64)
-        return of_boards(numbers, self.which)
+        return by_type(np.array([math.nan if number is None else number for number in found], np.float64), self.which)
 
     def has(self, switch: str) -> Mask:
         """Whether they have a relation."""
-        return np.array([switch not in dynamic.without for dynamic in self.dynamics], dtype=np.bool_)[self.which]
+        return by_type(np.array([switch not in each.without for each in self.dynamics], dtype=np.bool_), self.which)
 
 
 class Air(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.fleet.boards.arrays import Air, Exponents, Lag, OfTypes, as_few, of_boards
+from fakedev.fleet.boards.arrays import Air, Exponents, Lag, OfTypes, as_few, by_type
 from fakedev.fleet.entities.randomness import Draws, Floats, Keys, uniform
 from fakedev.fleet.entities.state import Mask, Positions
 from fakedev.fleet.spec.device_types import DeviceType, Dynamics, Range
@@ -141,10 +141,10 @@ class Coefficients:
         of_types = OfTypes(dynamics, which)
         lows = {name: np.array([limits.low for limits in found]) for name, found in ranges.items()}
         highs = {name: np.array([limits.high for limits in found]) for name, found in ranges.items()}
-        self.low = {name: of_boards(low, which) for name, low in lows.items()}
-        self.high = {name: of_boards(high, which) for name, high in highs.items()}
-        self.span = {name: of_boards(highs[name] - low, which) for name, low in lows.items()}
-        self.has = {name: np.array([name in each.ranges for each in types])[which] for name in DIRECT_QUANTITIES}
+        self.low = {name: by_type(low, which) for name, low in lows.items()}
+        self.high = {name: by_type(high, which) for name, high in highs.items()}
+        self.has = {name: by_type(np.array([name in each.ranges for each in types]), which) for name in ranges}
+        self.span = {name: by_type(highs[name] - low, which) for name, low in lows.items()}
         self.shown = frozenset(name for name, has in self.has.items() if has.any())
         self.memory_bytes_per_second = of_types.number("memory_bytes_per_second")
         self.links = {

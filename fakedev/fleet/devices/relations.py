@@ -24,7 +24,7 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.fleet.boards.arrays import Air, Subset, with_dynamics
+from fakedev.fleet.boards.arrays import Air, Subset, by_type, with_dynamics
 from fakedev.fleet.boards.conditions import Conditions, unless_changed
 from fakedev.fleet.boards.engines import SUBSTITUTES
 from fakedev.fleet.boards.sensors import READ, Readings, Sensors
@@ -240,20 +240,22 @@ class Relations:
         self._count, self._epoch_seconds = roster.device_count, epoch_seconds
 
         def spread(values: list[float]) -> Floats:
-            return np.array(values, dtype=np.float64)[pools]
+            return by_type(np.array(values, dtype=np.float64), pools)
 
         def mask(has: list[bool]) -> Mask:
-            return np.array(has, dtype=np.bool_)[pools]
+            return by_type(np.array(has, dtype=np.bool_), pools)
 
-        self._low: dict[str, Floats] = {}
-        self._span: dict[str, Floats] = {}
-        self._present: dict[str, Mask] = {}
-        for name in sorted({name for device_type in types for name in device_type.ranges}):
-            ranges = [device_type.ranges.get(name) for device_type in types]
-            self._low[name] = spread([limits.low if limits else 0.0 for limits in ranges])
-            self._span[name] = spread([limits.high - limits.low if limits else 0.0 for limits in ranges])
-            self._present[name] = mask([limits is not None for limits in ranges])
-        self._high = {name: low + self._span[name] for name, low in self._low.items()}
+        names = sorted({name for device_type in types for name in device_type.ranges})
+        ranges = {name: [device_type.ranges.get(name) for device_type in types] for name in names}
+        lows = {name: np.array([limits.low if limits else 0.0 for limits in found]) for name, found in ranges.items()}
+        spans = {
+            name: np.array([limits.high - limits.low if limits else 0.0 for limits in found])
+            for name, found in ranges.items()
+        }
+        self._low = {name: by_type(low, pools) for name, low in lows.items()}
+        self._span = {name: by_type(span, pools) for name, span in spans.items()}
+        self._high = {name: by_type(low + spans[name], pools) for name, low in lows.items()}
+        self._present = {name: mask([limits is not None for limits in found]) for name, found in ranges.items()}
         self._memory = Memory(types, spread)
         nothing = np.zeros(self._count)
         #: Quantities that may follow the load directly; the others stay at the lower end, or the memory makes them.
