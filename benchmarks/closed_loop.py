@@ -32,7 +32,7 @@ from fakedev.schema.files import Files
 STEP = 60
 READ = (
     "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_XID_ERRORS",
-    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_GPU_TEMP",
 )  # fmt: skip
 WANTED = Wanted(Path("/made/fleet.yaml"), Path("/made/fleet-identity.yaml"), "", "")
 

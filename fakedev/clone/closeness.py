@@ -100,7 +100,7 @@ def _as_stored(page: CapturedPage) -> CapturedPage:
 #: By node and index of the device.
 Corrections = Mapping[tuple[str, int], Correction]
 #: Inlet temperatures that configurations take, in degrees Celsius.
-_INLETS: Final = (-60.0, 100.0)
+INLETS: Final = (-60.0, 100.0)
 _NEAR_CELSIUS: Final = 0.5
 _NEAR_SHARE: Final = 0.02
 
@@ -141,5 +141,5 @@ def by_temperature(node: str, device: ObservedDevice, board: Board, value: Value
     usual = None if board.type.dynamics is None else board.type.dynamics.inlet_celsius
     if read is None or shown is None or usual is None or abs(read - shown) < _NEAR_CELSIUS:
         return before
-    inlet = min(max(usual + read - shown, _INLETS[0]), _INLETS[1])
+    inlet = min(max(usual + read - shown, INLETS[0]), INLETS[1])
     return replace(before, inlet_celsius=round(inlet, 1))

@@ -19,6 +19,7 @@ from fakedev.config.load import load
 from fakedev.exporters.identity import Identity
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.learn.cluster_fit import board_work, fitted_cluster
+from fakedev.learn.inlets import fitted_inlets, with_inlets
 from fakedev.learn.likeness import LOOK_SECONDS, Row, likeness
 from fakedev.learn.oddities import ENERGY, Counters, gaps, missing, resets, share_of_failures, stuck
 from fakedev.learn.pace import History, Paces
@@ -27,8 +28,8 @@ from fakedev.learn.tracks import XID, NodeOf, Seen, Track, Tracks, shown_node
 from fakedev.learn.usage_fit import Window
 from fakedev.schema.files import Files
 
-#: Counters lose nothing when they are read less often: after this number of steps.
-_COUNTERS_EVERY: Final = 10
+#: Counters lose nothing when they are read less often, and means little: after this number of steps.
+_SLOWLY: Final = 10
 #: Returns the samples of families, one after this number of steps.
 Series = Callable[[Sequence[str], int], Iterable[Seen]]
 _NO_NAME: Final = re.compile(r"[^a-z0-9-]+")
@@ -147,8 +148,9 @@ def learn(
         document["workloads"] = {"base": [work | back for work in base]}
     if faults:
         document["faults"] = faults
-    for pool in document["fleet"]["pools"]:
-        pool["name"] = pool["name"].replace("clone", "pool")
+    document["fleet"]["pools"] = with_inlets(
+        document["fleet"]["pools"], fitted_inlets(tracks.temperatures, found, type_of, _word)
+    )
     if fitted.document:
         document["fleet"]["cluster"] = fitted.document
     text = file_text(document)
@@ -164,7 +166,9 @@ def _read(series: Series, tracks: Tracks, counters: Counters) -> list[Track]:
     """The tracks of all boards and instances; the counters have taken theirs."""
     for seen in series(tracks.names, 1):
         tracks.take(seen)
-    for seen in series(counters.names, _COUNTERS_EVERY):
+    for seen in series(tracks.mean_names, _SLOWLY):
+        tracks.take(seen)
+    for seen in series(counters.names, _SLOWLY):
         counters.take(seen)
     return list(tracks.found())
 

@@ -21,6 +21,7 @@ USAGE: Final = "usage_ratio"
 POWER: Final = "power_watts"
 MEMORY: Final = "memory_used_bytes"
 XID: Final = "xid"
+TEMPERATURE: Final = "temperature_celsius"
 #: Usage of instances, and of boards whose exporter shows no other.
 ENGINES: Final = "engine_active_ratio"
 #: Labels of whoever has a device: a series goes on when they change.
@@ -29,7 +30,7 @@ OWNERS: Final = frozenset(("pod", "namespace", "container", "hpc_job", "pod_uid"
 _AWAY_SECONDS: Final = 300.0
 #: The XID of a board that has fallen off the bus.
 _LOST: Final = 79
-QUANTITIES: Final = (USAGE, POWER, MEMORY, XID)
+QUANTITIES: Final = (USAGE, POWER, MEMORY, XID, TEMPERATURE)
 
 
 class Seen(NamedTuple):
@@ -114,14 +115,20 @@ class Tracks:
         self._instances: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
         self._begin = math.inf
         self._xids: dict[tuple[str, str], list[_Piece]] = defaultdict(list)
+        self._heat: dict[tuple[str, str], list[_Piece]] = defaultdict(list)
         self._is_usage_shown = any(
             row.quantity == USAGE for _, spec in self._told.values() for row in spec.rows
         )
 
     @property
     def names(self) -> list[str]:
-        """The families to read."""
-        return sorted(self._told)
+        """The families to read, but for those of :attr:`mean_names`."""
+        return sorted(self._told.keys() - self.mean_names)
+
+    @property
+    def mean_names(self) -> list[str]:
+        """The families of which the mean is used: fewer samples do."""
+        return sorted(name for name, (_, spec) in self._told.items() if spec.rows[0].quantity == TEMPERATURE)
 
     def take(self, seen: Seen) -> None:
         """Take samples; those of families and devices that say nothing here are ignored."""
@@ -150,9 +157,12 @@ class Tracks:
         self._indices[device] = facts.get("index", "")
         self._begin = min(self._begin, float(seen.seconds[0]))
         numbers = seen.numbers / (UNITS[row.unit] * row.times)
-        parts = self._parts.setdefault((device, owner), {})
         # Whole seconds and single precision: a week of thousands of boards is here at once.
         piece = seen.seconds.astype(np.uint32), numbers.astype(np.float32)
+        if quantity == TEMPERATURE:
+            self._heat[device].append(piece)
+            return
+        parts = self._parts.setdefault((device, owner), {})
         parts.setdefault(USAGE if quantity == ENGINES else quantity, []).append(piece)
 
     def found(self) -> Iterator[Track]:
@@ -174,6 +184,12 @@ class Tracks:
                     for quantity, (times, values) in joined.items()
                 }
                 yield Track(device, owner, seconds, numbers, self._indices[device])
+
+    @property
+    def temperatures(self) -> dict[tuple[str, str], Floats]:
+        """The temperatures of boards, degrees Celsius, whoever had them: shape (N,)."""
+        joined = {device: _joined(pieces)[1].astype(np.float64) for device, pieces in self._heat.items()}
+        return {device: values for device, values in joined.items() if len(values)}
 
     @property
     def xid_count(self) -> int:
