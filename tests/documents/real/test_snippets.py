@@ -54,6 +54,7 @@ ELSEWHERE: Final = {
     ".venv/bin/fakedev replay gentd26 DIR": "the same",
     ".venv/bin/fakedev replay pai DIR": "the same",
     ".venv/bin/fakedev replay philly DIR": "the same",
+    "PYTHONPATH=. .venv/bin/python benchmarks/closed_loop.py": "it learns a simulated week, for minutes",
     ".venv/bin/fakedev serve --topology": "tests/kubernetes/real/test_topology.py runs it",
     ".venv/bin/fakedev serve --config gpus.yaml": "tests/kubernetes/cluster runs it against an API server",
     "docker ": "it needs Docker, and builds an image from the network",

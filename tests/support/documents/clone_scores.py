@@ -37,11 +37,6 @@ class CloneCase:
 #: The texts whose clones do not conform fully.
 DIFFERENT: Final = (
     CloneCase(
-        "amd-device-metrics-exporter.fragments.prom",
-        frozenset(("gpu_gfx_activity", "gpu_clock", "gpu_xgmi_link_rx")),
-        "single lines of three releases with different labels, which no page has together",
-    ),
-    CloneCase(
         "dcgm-exporter-3.0-a100-mig-active-1g5gb.prom",
         frozenset(("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",)),
         "its work uses no tensor pipes (0.0001); that of the clone does (0.02)",
