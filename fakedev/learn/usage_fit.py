@@ -150,9 +150,10 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
     # A side is seen for a step at least.
     cycle = max(2.0 * step * len(usage) / max(changes, 1), step / min(share, 1.0 - share))
     cycle = min(cycle, max(longest, 2.0 * step))
-    # What lasts for ever has room for all levels.
+    # What lasts for ever has room for all levels; each has a sample at least.
     is_always = all(job.is_older and job.is_running for job in jobs)
-    pairs = _MOST_PAIRS if is_always else min(max(int(longest // cycle), 1), _MOST_PAIRS)
+    room = _MOST_PAIRS if is_always else max(int(longest // cycle), 1)
+    pairs = min(room, _MOST_PAIRS, int(is_busy.sum()), int((~is_busy).sum()))
     sides = []
     begins_busy = 2 * sum(bool(side[:1].any()) for _, side in runs) > len(runs)
     for busy in (begins_busy, not begins_busy):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.spec.device_types import DeviceType, Range
@@ -51,6 +55,18 @@ def test_a_profile_has_the_levels_of_the_usage() -> None:
     assert np.abs(np.quantile(played, shares) - 100 * np.quantile(usage, shares)).mean() < 5
     assert 300 < np.mean([level.seconds for level in profile.levels]) < 900
     assert {level.intensity for level in profile.levels[1::2]} == {80}
+
+
+@given(st.lists(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=12), min_size=1, max_size=4), st.booleans())
+def test_any_usage_has_a_profile(usages: list[list[float]], is_older: bool) -> None:
+    """Of few samples, too: its levels are percent, and their lengths are some."""
+    jobs = [job([np.array(usage)], {POWER: 100 + 400 * np.array(usage)}, is_older=is_older) for usage in usages]
+    if is_older:
+        jobs = [replace(each, is_running=True) for each in jobs]
+    levels = fitted_profile(jobs, board_of, STEP).levels
+    assert levels
+    assert all(0 <= level.percent <= 100 and level.seconds >= 0 for level in levels)
+    assert np.isfinite([dataclasses.astuple(level) for level in levels]).all()
 
 
 def test_a_steady_usage_is_one_level() -> None:
