@@ -119,7 +119,7 @@ class Pools:
                 name, tuple(specs), device_type, count,
                 self._with_instances(values, own, device),
                 driver | values["labels"], shown_as, values["inlet"], parts,
-                churn, in_cluster, is_from_cluster, racks,
+                churn, in_cluster, is_from_cluster, racks, inlet_drift_celsius=values["inlet-drift"],
             )  # fmt: skip
             self._check_inlets(spec, values)
             self._check_files(spec, values.place_of("devices"))

@@ -149,7 +149,7 @@ def learn(
     if faults:
         document["faults"] = faults
     document["fleet"]["pools"] = with_inlets(
-        document["fleet"]["pools"], fitted_inlets(tracks.temperatures, found, type_of, _word)
+        document["fleet"]["pools"], *fitted_inlets(tracks.temperatures, found, type_of, _word)
     )
     if fitted.document:
         document["fleet"]["cluster"] = fitted.document

@@ -186,10 +186,13 @@ class Tracks:
                 yield Track(device, owner, seconds, numbers, self._indices[device])
 
     @property
-    def temperatures(self) -> dict[tuple[str, str], Floats]:
-        """The temperatures of boards, degrees Celsius, whoever had them: shape (N,)."""
-        joined = {device: _joined(pieces)[1].astype(np.float64) for device, pieces in self._heat.items()}
-        return {device: values for device, values in joined.items() if len(values)}
+    def temperatures(self) -> dict[tuple[str, str], tuple[Floats, Floats]]:
+        """The temperatures of boards, whoever had them: times, seconds since 1970, and degrees Celsius, shape (N,)."""
+        joined = {device: _joined(pieces) for device, pieces in self._heat.items()}
+        return {
+            device: (times.astype(np.float64), values.astype(np.float64))
+            for device, (times, values) in joined.items() if len(values)
+        }  # fmt: skip
 
     @property
     def xid_count(self) -> int:

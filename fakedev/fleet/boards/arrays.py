@@ -158,11 +158,13 @@ class Air(NamedTuple):
     :ivar celsius: inlet temperatures that are given exactly; NaN for the usual one of the board's type.
     :ivar places: how far the slot and the place in the room take a usual one: -2 to 2, in the spread of the type.
     :ivar rises: how much warmer the place in a rack makes any.
+    :ivar drifts: how far each is from its mean over the day; NaN for the type's drift of a usual one, and none else.
     """
 
     celsius: Floats
     places: Floats
     rises: Floats | float = 0.0
+    drifts: Floats | float = math.nan
 
     @classmethod
     def usual(cls, count: int) -> Self:

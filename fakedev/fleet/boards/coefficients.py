@@ -220,7 +220,8 @@ class Coefficients:
         self.type_inlet = np.where(np.isnan(given), line, given)
         usual = self.type_inlet + air.places * of_types.number("inlet_spread_celsius")
         self.inlet = np.where(is_usual, usual, air.celsius) + air.rises
-        drift = np.where(is_usual, of_types.number("inlet_drift_celsius"), 0.0)
+        of_rooms = np.where(is_usual, of_types.number("inlet_drift_celsius"), 0.0)
+        drift = np.where(np.isnan(air.drifts), of_rooms, air.drifts)
         self.drift_celsius = as_few(drift) if drift.any() else None
         self.heat: dict[str, tuple[Floats, Floats]] = {
             name: (self.low[name] - self.type_inlet - slope * self.low["power_watts"], slope)

@@ -26,6 +26,14 @@ _OVER_LIMIT_CELSIUS: Final = 1.0
 WITH_NODE: Final = 2.0
 
 
+def room_wave(wall_seconds: float) -> float:
+    """How warm rooms are at a time of the day, from -1 to 1.
+
+    :param wall_seconds: in seconds since 1970.
+    """
+    return math.cos((wall_seconds - _WARMEST_SECONDS) * (2.0 * math.pi / DAY_SECONDS))
+
+
 @dataclass(frozen=True)
 class Conditions:
     """Conditions of D devices: arrays of shape (D,). NaN stands for the device type's value; None for NaN everywhere.
@@ -164,8 +172,7 @@ class Setting:
         """
         if boards.drift_celsius is None:
             return self.inlet_celsius
-        wave = math.cos((wall_seconds - _WARMEST_SECONDS) * (2.0 * math.pi / DAY_SECONDS))
-        return self.inlet_celsius + boards.drift_celsius * wave
+        return self.inlet_celsius + boards.drift_celsius * room_wave(wall_seconds)
 
     def limit_traffic(self, traffic: dict[str, Floats], maxima: Mapping[str, Floats]) -> None:
         """Limit traffic to what impaired links carry.

@@ -325,7 +325,7 @@ class Relations:
         for name in MEMORY_TRAFFIC:
             given = self._present.get(name, nowhere) & ~has
             self._present[name] = given | ((self._memory_carries > 0) & self._present.get(_BANDWIDTH, ~nowhere))
-        air = Air(roster.inlets()[has], roster.places(seed)[has], roster.inlet_rises()[has])
+        air = Air(roster.inlets()[has], roster.places(seed)[has], roster.inlet_rises()[has], roster.inlet_drifts()[has])
         switches = PcieSwitches(roster.pcie_switches()[has])
         boards = Boards(of_boards, which, air, seed, roster.keys[has], exact, switches)
         if not exact:

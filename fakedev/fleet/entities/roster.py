@@ -175,6 +175,12 @@ class Roster:
                     found[node.first + index] = device.inlet_celsius
         return found
 
+    def inlet_drifts(self) -> Floats:
+        """How far the inlet of each device is from its mean over the day, as its pool says; NaN: it says nothing."""
+        drifts = [node.pool.inlet_drift_celsius for node in self.nodes]
+        own = np.array([math.nan if drift is None else drift for drift in drifts])
+        return np.repeat(own, [node.pool.devices_per_node for node in self.nodes])
+
     def inlet_rises(self) -> Floats:
         """How much warmer its place in a rack makes the inlet of each device: shape (devices,)."""
         rises = [

@@ -276,6 +276,13 @@ POOL = Section(
             default_words="the device type's",
         ),
         Key("inlet", _CELSIUS, "Inlet temperature of the devices.", default_words="the device type's", unit=_DEGREES),
+        Key(
+            "inlet-drift",
+            Number(0, 20),
+            "How far the inlet temperatures are from their mean over the day, which is warmest at 16:00 UTC.",
+            default_words="the device type's, and 0 for an inlet that is given",
+            unit=_DEGREES,
+        ),
         Key("racks", RACKS, "The racks that the nodes are in.", optional=True, default_words="no racks"),
         Key(
             "mig",

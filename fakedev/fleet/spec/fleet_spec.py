@@ -114,6 +114,8 @@ class PoolSpec:
 
     :param devices: specifications of single devices, by index; other devices have only their type's facts.
     :param inlet_celsius: the temperature of the air that cools the devices; None: that of their type.
+    :param inlet_drift_celsius: how far the air is from its mean over the day; None: as in the rooms of their type,
+        and not at all where a temperature is given.
     :param shown_as: quantity to the metric of its identity that shows it, for messages to users.
     :param parts: of each device that does not define its own; empty: the tiles of its type.
     :param churn: workloads that start on its nodes at random; None: none do.
@@ -137,6 +139,7 @@ class PoolSpec:
     has_cluster_nodes: bool = False
     racks: RackSpec | None = None
     layout: Layout = ()
+    inlet_drift_celsius: float | None = None
 
     def parts_of(self, index: int) -> tuple[PartSpec, ...]:
         """The parts of the device with an index; empty for an undivided one."""

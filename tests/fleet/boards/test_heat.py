@@ -10,7 +10,7 @@ import pytest
 
 from fakedev.fleet.boards.conditions import Conditions
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.spec.device_types import Range
+from fakedev.fleet.spec.device_types import Dynamics, Range
 from tests.support.examples import only_long
 from tests.support.fleet.calibration import catalog_type, mean_type
 from tests.support.fleet.faulty_fleets import cleared, inject
@@ -87,6 +87,18 @@ def test_a_lost_board_cools_down() -> None:
     cleared(fleet, long)
     for warm in (fleet.temperature_celsius[1], fleet.memory_temperature_celsius[1]):
         assert warm == pytest.approx(fleet.inlet_temperature_celsius[1], abs=1)
+
+
+@pytest.mark.parametrize(
+    ("inlet", "drift", "expected"), [(None, None, 25), (None, 3.0, 27), (20.0, None, 20), (20.0, 3.0, 23)]
+)
+def test_a_room_that_drifts(inlet: float | None, drift: float | None, expected: float) -> None:
+    """At its warmest hour: by the type's drift where the inlet is the type's, or by that of the pool."""
+    dynamics = replace(mean_type("h100").dynamics or Dynamics(0.0), inlet_celsius=24.0, inlet_drift_celsius=1.0)
+    pool = pool_of(device_type=replace(mean_type("h100"), dynamics=dynamics))
+    fleet = make_fleet(replace(pool, inlet_celsius=inlet, inlet_drift_celsius=drift), epoch_seconds=16 * 3600.0)
+    advance(fleet, 1)
+    assert fleet.inlet_temperature_celsius[0] == pytest.approx(expected, abs=0.1)
 
 
 #: A board whose memory warms up by 30 kelvins more than its core, and carries ten times the traffic of plain full load.
