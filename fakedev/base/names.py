@@ -49,6 +49,9 @@ COLDEST_INLET: Final = -60
 
 HOTTEST_INLET: Final = 100
 
+#: The largest drift of a room over the day, in degrees Celsius.
+MAX_INLET_DRIFT: Final = 20
+
 
 def version_number(text: str) -> tuple[int, ...] | None:
     """A version such as ``580.95.05`` as numbers, which compare as versions do; None for another text."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from fakedev.base.names import COLDEST_INLET, HOTTEST_INLET
 from fakedev.clone.document import Board, Correction
 from fakedev.clone.fleet_reader import ObservedDevice, ObservedNode
 from fakedev.clone.scraped import thinned
@@ -99,8 +100,6 @@ def _as_stored(page: CapturedPage) -> CapturedPage:
 
 #: By node and index of the device.
 Corrections = Mapping[tuple[str, int], Correction]
-#: Inlet temperatures that configurations take, in degrees Celsius.
-INLETS: Final = (-60.0, 100.0)
 _NEAR_CELSIUS: Final = 0.5
 _NEAR_SHARE: Final = 0.02
 
@@ -141,5 +140,5 @@ def by_temperature(node: str, device: ObservedDevice, board: Board, value: Value
     usual = None if board.type.dynamics is None else board.type.dynamics.inlet_celsius
     if read is None or shown is None or usual is None or abs(read - shown) < _NEAR_CELSIUS:
         return before
-    inlet = min(max(usual + read - shown, INLETS[0]), INLETS[1])
+    inlet = min(max(usual + read - shown, COLDEST_INLET), HOTTEST_INLET)
     return replace(before, inlet_celsius=round(inlet, 1))

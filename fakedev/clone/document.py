@@ -89,20 +89,29 @@ def node_name(text: str) -> str:
     return _NO_NAME.sub(lambda found: "-" if found.start() > 0 and found.end() < len(text) else "", text) or "node"
 
 
+def pools_of(nodes: Iterable[tuple[str, Mapping[str, Any]]], word: str) -> list[dict[str, Any]]:
+    """A pool for each node that differs from the one before it.
+
+    :param nodes: their names, with what a pool of each says besides.
+    :param word: what the names of the pools begin with.
+    """
+    pools: list[dict[str, Any]] = []
+    for name, body in nodes:
+        if pools and {key: value for key, value in pools[-1].items() if key not in ("name", "nodes")} == body:
+            pools[-1]["nodes"].append(name)
+        else:
+            pools.append({"name": f"{word}-{len(pools)}", "nodes": [name], **body})
+    return pools
+
+
 def configuration_document(nodes: Iterable[Placed], *, is_steady: bool = False) -> dict[str, Any]:
-    """The document: a pool for each node that differs from the one before it, and the work of its devices.
+    """The document: pools of the nodes, and the work of their devices.
 
     :param is_steady: the load of the work does not fluctuate.
     """
-    pools: list[dict[str, Any]] = []
-    base: list[dict[str, Any]] = []
-    for placed in nodes:
-        body = _pool(placed)
-        if pools and {key: value for key, value in pools[-1].items() if key not in ("name", "nodes")} == body:
-            pools[-1]["nodes"].append(node_name(placed.node.name))
-        else:
-            pools.append({"name": f"clone-{len(pools)}", "nodes": [node_name(placed.node.name)], **body})
-        base += _work(placed, is_steady)
+    every = [*nodes]
+    pools = pools_of(((node_name(placed.node.name), _pool(placed)) for placed in every), "clone")
+    base = [work for placed in every for work in _work(placed, is_steady)]
     document: dict[str, Any] = {"fleet": {"pools": pools}}
     if len({pool["identity"] for pool in pools}) > 1:
         # Pages of several exporters have families of the same names, which one page cannot show.

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fakedev.clone.closeness import INLETS
+from fakedev.base.names import COLDEST_INLET, HOTTEST_INLET, MAX_INLET_DRIFT
+from fakedev.clone.document import pools_of
+from fakedev.fleet.boards.arrays import Air
+from fakedev.fleet.boards.coefficients import Coefficients
 from fakedev.fleet.boards.conditions import room_wave
 from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.learn.tracks import POWER, TEMPERATURE, Track
 from fakedev.learn.usage_fit import DAY, TypeOf
-
-#: A drift that configurations take, in degrees Celsius.
-_MOST_DRIFT: Final = 20.0
 
 
 class _Board(NamedTuple):
@@ -38,7 +40,7 @@ def fitted_inlets(
     """The inlet temperature of boards by their words, and the drift of the rooms, degrees Celsius.
 
     A temperature follows power with a lag, and a lag does not change the mean: the mean temperature is that of the mean
-    power, on the line of the type (fakedev/fleet/boards/coefficients.py). One moment says less: a board may get warm.
+    power, on the line of the type. One moment says less: a board may get warm.
     Of less than a day the drift is not known: it is the type's.
 
     :param temperatures: of boards: times in seconds since 1970 and degrees Celsius, shape (N,).
@@ -49,51 +51,63 @@ def fitted_inlets(
     for track in tracks:
         if track.is_placed and POWER in track.numbers and track.device in temperatures:
             own_tracks[track.device].append(track)
+    # Boards are scraped at the same times, and those of a node are of one type.
+    wave_at, line_of = cache(room_wave), cache(lambda node: _line(type_of(node)))
     boards = []
     for device, own in own_tracks.items():
-        of_type = type_of(device[0])
-        heat, power = of_type.ranges.get(TEMPERATURE), of_type.ranges.get(POWER)
-        usual = of_type.dynamics.inlet_celsius if of_type.dynamics is not None else None
-        if of_type.dynamics is not None and usual is not None and heat and power and power.high > power.low:
+        dynamics = type_of(device[0]).dynamics
+        if dynamics is not None and dynamics.inlet_celsius is not None and _has_line(type_of(device[0])):
             times, celsius = temperatures[device]
             seconds = np.concatenate([track.seconds for track in own])
             order = np.argsort(seconds, kind="stable")
             watts = np.concatenate([track.numbers[POWER] for track in own])[order].astype(np.float64)
             last = np.maximum(np.searchsorted(seconds[order], times, "right") - 1, 0)
-            slope = (heat.high - heat.low) / (power.high - power.low)
-            over = celsius - (heat.low - usual + slope * (watts[last] - power.low))
-            wave = np.array([room_wave(time) for time in times.tolist()])
+            without_power, by_watt = line_of(device[0])
+            over = celsius - (without_power + by_watt * watts[last])
             # Few samples of the power are at the times of the temperature.
-            over += slope * (watts[last].mean() - watts.mean())
-            boards.append(_Board(word_of(own[0]), over, wave, of_type.dynamics.inlet_drift_celsius))
+            over += by_watt * (watts[last].mean() - watts.mean())
+            wave = np.array([wave_at(time) for time in times.tolist()])
+            boards.append(_Board(word_of(own[0]), over, wave, dynamics.inlet_drift_celsius))
     if not boards:
         return {}, None
     drift = boards[0].usual_drift
     if max(float(np.ptp(times)) for times, _ in temperatures.values()) >= DAY:
         waves = np.concatenate([board.wave - board.wave.mean() for board in boards])
         moved = np.concatenate([board.over - board.over.mean() for board in boards])
-        drift = float(np.clip((waves * moved).sum() / max((waves**2).sum(), 1.0), 0.0, _MOST_DRIFT))
+        drift = float(np.clip((waves * moved).sum() / max((waves**2).sum(), 1.0), 0.0, MAX_INLET_DRIFT))
     found = {board.word: float((board.over - drift * board.wave).mean()) for board in boards}
-    return {word: round(min(max(inlet, INLETS[0]), INLETS[1]), 1) for word, inlet in found.items()}, round(drift, 2)
+    inlets = {word: round(min(max(inlet, COLDEST_INLET), HOTTEST_INLET), 1) for word, inlet in found.items()}
+    return inlets, round(drift, 2)
+
+
+def _has_line(board: DeviceType) -> bool:
+    power = board.ranges.get(POWER)
+    return TEMPERATURE in board.ranges and power is not None and power.high > power.low
+
+
+def _line(board: DeviceType) -> tuple[float, float]:
+    """How much warmer than the air the core of a board is in the long run: without power, and for each watt."""
+    one = np.zeros(1, np.int64)
+    heat = Coefficients([board], one, Air.usual(1), 0, one.astype(np.uint64)).heat[TEMPERATURE]
+    return float(heat[0][0]), float(heat[1][0])
 
 
 def with_inlets(
-    pools: Sequence[Mapping[str, Any]], inlets: Mapping[str, float], drift: float | None
+    pools: Iterable[Mapping[str, Any]], inlets: Mapping[str, float], drift: float | None
 ) -> list[dict[str, Any]]:
     """The pools of a configuration with these inlet temperatures: a pool for each node that has some."""
-    found: list[dict[str, Any]] = []
-    for pool in pools:
-        for node in pool["nodes"]:
-            entries = {entry["index"]: dict(entry) for entry in pool.get("devices", ())}
-            for index in range(pool["devices-per-node"]):
-                if f"{node}/{index}" in inlets:
-                    entries.setdefault(index, {"index": index})["inlet"] = inlets[f"{node}/{index}"]
-            body = {**pool, "nodes": [node]} | ({} if drift is None else {"inlet-drift": drift})
-            if entries:
-                body["devices"] = [entries[index] for index in sorted(entries)]
-            last = found[-1] if found else {}
-            if {**last, "name": "", "nodes": []} == {**body, "name": "", "nodes": []}:
-                last["nodes"].append(node)
-            else:
-                found.append(body | {"name": f"pool-{len(found)}"})
-    return found
+    return pools_of(((node, _body(pool, node, inlets, drift)) for pool in pools for node in pool["nodes"]), "pool")
+
+
+def _body(pool: Mapping[str, Any], node: str, inlets: Mapping[str, float], drift: float | None) -> dict[str, Any]:
+    """What a pool says of one of its nodes."""
+    entries = {entry["index"]: dict(entry) for entry in pool.get("devices", ())}
+    for index in range(pool["devices-per-node"]):
+        if f"{node}/{index}" in inlets:
+            entries.setdefault(index, {"index": index})["inlet"] = inlets[f"{node}/{index}"]
+    body = {key: value for key, value in pool.items() if key not in ("name", "nodes")}
+    if drift is not None:
+        body["inlet-drift"] = drift
+    if entries:
+        body["devices"] = [entries[index] for index in sorted(entries)]
+    return body

@@ -16,6 +16,7 @@ from fakedev.clone.fleet_reader import OF_DEVICES, TELLING, facts_of, row_of
 from fakedev.exporters.identity import UNITS, FamilySpec, Identity, RowSpec
 from fakedev.exporters.samples import Labels
 from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.spec.xids import Xid
 
 USAGE: Final = "usage_ratio"
 POWER: Final = "power_watts"
@@ -28,8 +29,6 @@ ENGINES: Final = "engine_active_ratio"
 OWNERS: Final = frozenset(("pod", "namespace", "container", "hpc_job", "pod_uid", "uid", "job_id"))
 #: An XID that was not shown for longer is another one.
 _AWAY_SECONDS: Final = 300.0
-#: The XID of a board that has fallen off the bus.
-_LOST: Final = 79
 QUANTITIES: Final = (USAGE, POWER, MEMORY, XID, TEMPERATURE)
 
 
@@ -128,7 +127,8 @@ class Tracks:
     @property
     def mean_names(self) -> list[str]:
         """The families of which the mean is used: fewer samples do."""
-        return sorted(name for name, (_, spec) in self._told.items() if spec.rows[0].quantity == TEMPERATURE)
+        told = ((name, row) for name, (_, spec) in self._told.items() for row in spec.rows)
+        return sorted({name for name, row in told if row.quantity == TEMPERATURE})
 
     def take(self, seen: Seen) -> None:
         """Take samples; those of families and devices that say nothing here are ignored."""
@@ -218,7 +218,7 @@ class Tracks:
         found = []
         for pieces in self._xids.values():
             times, xid = _joined(pieces)
-            times = times[xid == _LOST]
+            times = times[xid == Xid.FALLEN_OFF]
             for run in np.split(times, np.flatnonzero(np.diff(times) > _AWAY_SECONDS) + 1):
                 if len(run) > 1:
                     found.append(float(np.ptp(run)))

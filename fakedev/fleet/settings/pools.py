@@ -15,6 +15,7 @@ from fakedev.base.names import (
     COLDEST_INLET,
     HOTTEST_INLET,
     MAX_DEVICES_PER_NODE,
+    MAX_INLET_DRIFT,
     MAX_NODES,
     driver_version,
     epoch_seconds,
@@ -278,7 +279,7 @@ POOL = Section(
         Key("inlet", _CELSIUS, "Inlet temperature of the devices.", default_words="the device type's", unit=_DEGREES),
         Key(
             "inlet-drift",
-            Number(0, 20),
+            Number(0, MAX_INLET_DRIFT),
             "How far the inlet temperatures are from their mean over the day, which is warmest at 16:00 UTC.",
             default_words="the device type's, and 0 for an inlet that is given",
             unit=_DEGREES,

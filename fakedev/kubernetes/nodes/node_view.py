@@ -287,12 +287,12 @@ def report_parts(
     """
     more = {"starting": [*starting]} if starting else {}
     part: list[Mapping[str, object]] = []
-    room = MAX_BYTES - _BESIDE_BYTES - len(json.dumps(more))
+    room = whole = MAX_BYTES - _BESIDE_BYTES - len(json.dumps(more))
     for allocation in allocations:
         size = len(json.dumps(allocation, separators=(",", ":"))) + 1
         if part and size > room:
             yield {"allocations": part, "more": True}
-            part, room = [], MAX_BYTES - _BESIDE_BYTES - len(json.dumps(more))
+            part, room = [], whole
         part.append(allocation)
         room -= size
     yield {"allocations": part, **more}
