@@ -1,11 +1,11 @@
-"""Whether a classifier tells a learnt fleet, or a clone, from the fleet that it was made from; needs scikit-learn.
+"""How well a classifier distinguishes a learnt fleet, or a clone, from its original; needs scikit-learn.
 
 ``PYTHONPATH=. python benchmarks/told_apart.py FLEET.yaml [HOURS [SEEDS]]``: simulates the fleet for two days, learns it
 from its own pages (`fakedev learn`), and clones its last page (`fakedev clone`). All three are then simulated for some
 hours (6) with some seeds (4), which are other ones for each. A random forest is trained with windows of ten minutes of
-half of the seeds and of half of the boards, and is tried on the other boards with the other seeds: boards differ in
-their idle power, and a seed is a day with its own large jobs, so that a forest that knows either tells days or boards
-apart and not fleets. The control is the fleet against itself with other seeds: it must be near 50 %, which a coin is.
+half of the seeds and half of the boards, and is tested on the other boards with the other seeds. Each board has its own
+idle power, and each seed its own large jobs: a forest that has seen them would recognize boards or days, not fleets.
+The control compares the fleet with itself under other seeds. It must be near 50 %, as a coin would be.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def windows(days: Sequence[Values], odd: int) -> Values:
 
 
 def told_apart(one: Sequence[Values], other: Sequence[Values]) -> tuple[float, str]:
-    """The share of windows of strange boards and seeds of which a forest says rightly whose they are, and by what."""
+    """The share of windows of unseen boards and seeds that a forest assigns to their fleet, and its main features."""
     half = len(one) // 2
     known = windows(one[:half], 0), windows(other[:half], 0)
     strange = windows(one[half:], 1), windows(other[half:], 1)

@@ -336,7 +336,7 @@ def plain_families(family: CapturedFamily) -> list[CapturedFamily]:
 
 
 def _telling(sample: Sample, identity: Identity) -> tuple[str, ...]:
-    """What tells the device of a line from all others."""
+    """The facts that identify the device of a line: its node, and what tells it from the others there."""
     facts = facts_of(dict(sample.labels), identity.labels)
     return tuple(facts.get(name, "") for name in ("node", *TELLING))
 

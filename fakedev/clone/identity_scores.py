@@ -234,7 +234,7 @@ def _own_counters(name: str, capture: CapturedPage, catalog: Catalog) -> tuple[s
     usual = {family.name: family for family in loaded.identity.families}
     metrics = {field for field, shows in table.fields.items() if not shows["label"]}
     labels = {field for field, shows in table.fields.items() if shows["label"] or shows["fact"]} & capture.label_names()
-    # What another release has by default tells the release.
+    # A family that another release shows by default is a sign of that release, and nobody's own counter.
     others = (catalog.identity(name, Place(name)) for name in catalog.identity_names()
               if name.startswith(f"{loaded.identity.name}@"))  # fmt: skip
     known = {family.name for other in others if other for family in other.identity.families}
@@ -272,7 +272,7 @@ def _variants(
 
 
 def _with_own_labels(identity: Identity, page: CapturedPage, capture: CapturedPage) -> tuple[CapturedPage, str]:
-    """A page with the capture's optional labels, without those of pods where it has none, by name if it sorts them."""
+    """A page as the capture's exporter is configured: which optional labels, whether labels of pods, in which order."""
     remarks = []
     has = capture.label_names()
     always = {label.name for label in identity.labels if not label.optional}

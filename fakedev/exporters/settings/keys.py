@@ -202,10 +202,10 @@ IDENTITY = Section(
             "In their place, labels of the rows of some levels.", default={},
         ),
         Key(
-            "optional-labels", _LABELS, "Labels of every row that the exporter's configuration turns on.", default=(),
-            default_words="those of based-on",
+            "optional-labels", _LABELS, "Labels that the exporter adds to every row if its configuration says so.",
+            default=(), default_words="those of based-on",
         ),
-        Key("show-labels", ListOf(Text()), "Names of optional-labels that are on.", default=()),
+        Key("show-labels", ListOf(Text()), "The optional-labels that are shown, by name.", default=()),
         Key(
             "families",
             ListOf(FAMILY, 1, words="list of families"),
