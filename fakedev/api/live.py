@@ -6,6 +6,7 @@ A frame has small arrays in the order of the devices, not an object for each dev
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -303,12 +304,17 @@ class LiveView(Service):
 
     log = Logger()
 
-    def __init__(self, source: FrameSource, clock: IReactorTime) -> None:
+    def __init__(
+        self, source: FrameSource, clock: IReactorTime, when_complete: Callable[[Callable[[], object]], None]
+    ) -> None:
+        """
+        :param when_complete: calls back now, or when the tick that is paused has ended.
+        """
         self.setName("live")  # type: ignore[no-untyped-call, unused-ignore]
         self._source = source
         self._clock = clock
         self._viewers: dict[BodySender, int] = {}  # with the number of the last frame that each has
-        self._loop = LoopingCall(self._beat)
+        self._loop = LoopingCall(lambda: when_complete(self._beat))
         self._loop.clock = clock
         self._frame = Body()
         self._shown: tuple[tuple[int, float], float] | None = None  # tick and speed, and the time of the frame
@@ -355,8 +361,8 @@ class LiveView(Service):
 
     def _beat(self) -> None:
         """Make a frame if there is something new, and send it to all viewers that take more."""
-        if self._source.fleet.is_paused:
-            return  # there will be something new soon
+        if not self._viewers:  # the last one left while a tick was paused
+            return
         self._make()
         for viewer, seen in list(self._viewers.items()):
             if seen != self.frames and viewer.takes_more:

@@ -201,7 +201,7 @@ def read_csv(text: str, file: str) -> tuple[Run, tuple[str, ...]]:
         raise RunError(f"{file}:{rows.line_num}: this is no CSV: {error}") from None
     if head is None:
         raise RunError(f"{file}: the file is empty: its first line names the columns, as {_EXAMPLE}")
-    return run_of(samples, file), head.unused
+    return run_of(samples, file), tuple(head.unused)
 
 
 class _Head:
@@ -212,7 +212,7 @@ class _Head:
         self._columns: dict[int, tuple[Column, float]] = {}
         self._places: dict[str, int] = {}
         self._boards: dict[int, str] = {}
-        self.unused: tuple[str, ...] = ()
+        self.unused: list[str] = []
         for number, cell in enumerate(cells):
             self._add(number, cell.strip().lower(), f"{place}:{number + 1}")
         missing = [name for name in (TIME, *REQUIRED) if name not in self._places]
@@ -230,7 +230,7 @@ class _Head:
             if name in _BOARD:
                 self._boards[number] = ""
             else:
-                self.unused = (*self.unused, self._titles[number])
+                self.unused.append(self._titles[number])
             return
         if what in self._places:
             if column and what in OPTIONAL:

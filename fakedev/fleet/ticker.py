@@ -233,7 +233,8 @@ class Ticker(Service):
         while self._has_steps or (
             self._remaining and 0 <= self._clock.seconds() - began < _SLICE_SECONDS and not self._is_notifying()
         ):
-            if not self._has_steps:
+            was_paused = self._has_steps
+            if not was_paused:
                 self._remaining -= 1
                 self._begin_tick()
             has_worked = self._go_on()
@@ -244,6 +245,8 @@ class Ticker(Service):
             if self._remaining and not 0 <= began - self._reported_at < _REPORT_SECONDS:
                 self._reported_at = began
                 self._report(self._advancing)
+            if was_paused:  # all that waits for the end of the tick gets its turn before the next one begins
+                break
         if self._has_steps or self._remaining or (self._is_notifying() and self.running):
             self._turns.slice_ended(began)
             self._next_slice = self._clock.callLater(0, self._advance_or_yield)

@@ -152,7 +152,9 @@ def _with_parts(
     # The web tree shows them all.
     figures, history = (queues.figures, queues.history) if queues else (None, None)
     load, played = tester.tester if tester else None, scenario.live if scenario else None
-    live = LiveView(FrameSource(fleet.fleet, fleet.ticker, figures, load, played), reactor)
+    live = LiveView(
+        FrameSource(fleet.fleet, fleet.ticker, figures, load, played), reactor, fair_share.call_when_complete
+    )
     program = Program(
         hub=fleet.hub,
         pages=exporters.pages,

@@ -192,6 +192,29 @@ class TestMeanwhile:
             app.reactor.turn()
         assert reached == [3]
 
+    def test_others_are_served_during_an_advance(self, app: MemoryApplication) -> None:
+        """Each tick pauses, and what waits for its end is served before the next one begins."""
+        ticker = app.factories(WorkloadPortFactory)[0].ticker
+        viewer = app.http()
+        viewer.send(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        begin_tick(app)
+        ticker.advance(1000.0)
+        for _ in range(3):
+            begun = ticker.ticks
+            web, peer = app.http(), app.connect()
+            web.send(b"GET /api/v1/clock HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            peer.protocol.dataReceived(b"list\n")
+            frames = viewer.transport.value().count(b'"advance":[')
+            while ticker.ticks < begun + 20:
+                app.reactor.turn()
+                viewer.read()
+            web.read()
+            (answer,) = answers(web.transport.value())
+            assert begun < json.loads(answer.body)["tick"] <= begun + 3
+            assert peer.lines() == ["ok 0 lines"]
+            assert viewer.transport.value().count(b'"advance":[') > frames
+        assert ticker.stop_advance()
+
     def test_the_end_of_the_service(self, app: MemoryApplication) -> None:
         """The tick is completed, and all is told of it."""
         begin_tick(app)

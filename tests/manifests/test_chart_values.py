@@ -11,7 +11,6 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.support.documents.manifests import VALUES_SCHEMA, written_schema
 from tests.support.kube.manifests import CHART, Object, by_name, objects_of, of_kind, pod_spec, printed_by, problems_of
 
 pytestmark = pytest.mark.real
@@ -234,14 +233,6 @@ def test_the_test_of_the_chart(tmp_path: Path) -> None:
     (container,) = pod["spec"]["containers"]
     assert (container["command"][0], container["command"][-1]) == ("curl", "http://fakedev.fakedev:9400/readyz")
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
-
-
-def test_all_values_are_in_the_schema_and_in_the_file() -> None:
-    """A value that the schema knows and the file lacks is documented nowhere; the configuration has all of its keys."""
-    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
-    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-    assert set(schema["properties"]) - {"global"} == set(values)
-    assert VALUES_SCHEMA.read_text(encoding="utf-8") == written_schema()
 
 
 def test_unknown_values_are_refused_at_every_level(tmp_path: Path) -> None:

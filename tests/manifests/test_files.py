@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from fakedev.kubernetes.pods import read_pod
 from fakedev.kubernetes.workloads.work import work_of
 from tests.support.configurations import loaded
 from tests.support.configurations import pool as pool_text
+from tests.support.documents.manifests import VALUES_SCHEMA, written_schema
 from tests.support.kube.manifests import (
     CHART,
     MANIFESTS,
@@ -33,6 +35,14 @@ from tests.support.paths import DOCUMENTS, ROOT
 
 ALL = [each for path in manifest_files() for each in objects_of(path.read_text(encoding="utf-8")) if "metadata" in each]
 SERVICE = [MANIFESTS / "base" / "deployment.yaml", MANIFESTS / "components" / "shards" / "statefulset.yaml"]
+
+
+def test_all_values_are_in_the_schema_and_in_the_file() -> None:
+    """A value that the schema knows and the file lacks is documented nowhere; the configuration has all of its keys."""
+    schema = json.loads(VALUES_SCHEMA.read_text(encoding="utf-8"))
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    assert set(schema["properties"]) - {"global"} == set(values)
+    assert VALUES_SCHEMA.read_text(encoding="utf-8") == written_schema()
 
 
 def test_the_version_of_the_chart() -> None:

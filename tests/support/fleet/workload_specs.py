@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
+from fakedev.base.units import BYTES, BYTES_PER_SECOND
 from fakedev.fleet.spec.quantities import ASKABLE, WITHOUT_SHARES
 from fakedev.fleet.spec.value_functions import Function
 from fakedev.fleet.spec.workload_spec import FOREVER, Activity, Intensity, MetricUse, WorkloadSpec
@@ -41,6 +43,8 @@ def metric_uses(draw: st.DrawFn) -> MetricUse:
     metric = draw(st.sampled_from(sorted(ASKABLE)))
     is_share = metric not in WITHOUT_SHARES and draw(st.booleans())
     found = draw(st.lists(amounts(100.0 if is_share else ASKABLE[metric].most), min_size=1, max_size=3))
+    if not is_share and ASKABLE[metric] in (BYTES, BYTES_PER_SECOND):
+        assume(not 0 < max([each.value for each in found if isinstance(each.value, float)], default=0.0) <= 100.0)
     endless = [activity for activity in found if activity.seconds == FOREVER][:1]
     ending = [activity for activity in found if activity.seconds < FOREVER]
     return MetricUse(metric, (*ending, *endless), is_share)
