@@ -180,3 +180,8 @@ def token_text(text: str) -> str:
     if not re.fullmatch(r"[!-~]{8,1024}", text):
         raise ValueError("a token is 8 to 1024 printable ASCII characters without blanks")
     return text
+
+
+def without_variables(text: str) -> str:
+    """A text for a configuration that is read as this very text: a dollar sign in it begins no variable."""
+    return text.replace("$", "$$")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from fakedev.base.names import driver_version
+from fakedev.base.names import driver_version, without_variables
 from fakedev.clone.fleet_reader import ObservedDevice, ObservedNode, Owner, Unit
 from fakedev.fleet.entities.naming import driver_facts
 from fakedev.fleet.spec.device_types import DeviceType
@@ -138,7 +138,7 @@ def _pool(placed: Placed) -> dict[str, Any]:
     if driver:
         body["driver"] = driver
     if common:
-        body["labels"] = {name: _plain(text) for name, text in common.items()}
+        body["labels"] = {name: without_variables(text) for name, text in common.items()}
     entries = [
         _device(device, {name: text for name, text in own.items() if name not in common}, placed)
         for device, own in zip(devices, facts, strict=True)
@@ -160,7 +160,7 @@ def _device(device: ObservedDevice, facts: dict[str, str], placed: Placed) -> di
     entry: dict[str, Any] = {"index": device.index}
     for fact, (key, form) in _KEYS.items():
         if fact in facts and form.fullmatch(facts[fact]):
-            entry[key] = _plain(facts.pop(fact))
+            entry[key] = without_variables(facts.pop(fact))
     correction = placed.corrections.get(device.index, Correction())
     if correction.inlet_celsius is not None:
         entry["inlet"] = correction.inlet_celsius
@@ -168,13 +168,8 @@ def _device(device: ObservedDevice, facts: dict[str, str], placed: Placed) -> di
     if profiles and set(profiles) <= placed.board.profiles:
         entry["mig"] = profiles
     if facts:
-        entry["labels"] = {name: _plain(text) for name, text in facts.items()}
+        entry["labels"] = {name: without_variables(text) for name, text in facts.items()}
     return entry
-
-
-def _plain(text: str) -> str:
-    """A text as configurations have it: a dollar sign alone would begin a variable."""
-    return text.replace("$", "$$")
 
 
 def _work(placed: Placed, is_steady: bool) -> Iterator[dict[str, Any]]:
@@ -211,11 +206,11 @@ def _workload(
     if intensity is not None:
         workload["intensity"] = f"{intensity:g}"
     owner = {"pod": unit.owner.pod, "namespace": unit.owner.namespace, "container": unit.owner.container}
-    workload |= {key: _plain(text) for key, text in owner.items() if text}
+    workload |= {key: without_variables(text) for key, text in owner.items() if text}
     if asked:
         workload["metrics"] = asked
     if unit.owner.labels:
-        workload["labels"] = {name: _plain(text) for name, text in unit.owner.labels.items()}
+        workload["labels"] = {name: without_variables(text) for name, text in unit.owner.labels.items()}
     yield workload
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from fakedev.base.names import without_variables
 from fakedev.clone.recognition import (
     alike_devices,
     by_board,
@@ -251,7 +252,7 @@ def _own_counters(name: str, capture: CapturedPage, catalog: Catalog) -> tuple[s
             counters.writerow((family.name, family.kind if family.kind == "counter" else "gauge", ""))
     counters.writerows((label, "label", "") for label in sorted(labels))
     file = {"name": loaded.identity.name, "version": loaded.identity.version, "based-on": name}
-    return json.dumps(file | {"counters": rows.getvalue()}).replace("$", "$$"), own
+    return without_variables(json.dumps(file | {"counters": rows.getvalue()})), own
 
 
 def _variants(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from fakedev.base.names import without_variables
 from fakedev.base.units import format_duration
 from fakedev.config.configuration import Configuration
 from fakedev.schema.places import Listing, Node, Scalar
@@ -78,7 +79,7 @@ def default_text(key: Key) -> str:
 def _text(text: str, *, in_value: bool = True) -> str:
     """A text as YAML reads it back: plain where that is safe, else in double quotes."""
     if in_value:
-        text = text.replace("$", "$$")
+        text = without_variables(text)
     if _PLAIN.fullmatch(text) and text.lower() != "null":
         return text
     return f'"{"".join(_escaped(character) for character in text)}"'

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from fakedev.base.names import without_variables
 from fakedev.config.load import load
 from fakedev.exporters.identity import Identity
 from fakedev.exporters.page import LabelCache, Page
@@ -72,7 +73,7 @@ def sample_page(
         "workloads": {"listen": [], "base": [] if is_idle else [work]},
         "faults": list(faults),
     }
-    configuration = load(None, Files(environ=os.environ, made=made), text=json.dumps(tree).replace("$", "$$"))
+    configuration = load(None, Files(environ=os.environ, made=made), text=without_variables(json.dumps(tree)))
     fleet = fleet_after(_TICKS, configuration.fleet)
     shown = configuration.identities["sample"]
     page = Page(LabelCache(shown, DeviceSource.of(fleet, shown)), fleet.roster.shown)

@@ -19,7 +19,7 @@ from uuid import NAMESPACE_DNS, uuid5
 from fakedev import __version__
 from fakedev.base import environment
 from fakedev.base.console import write_text
-from fakedev.base.names import is_path
+from fakedev.base.names import is_path, without_variables
 from fakedev.commands.dropins.addresses import DCGM_ADDRESS, DCGM_SOCKET
 from fakedev.commands.dropins.container import FAKE_VARIABLES
 from fakedev.fleet.spec.workload_fields import label_fact
@@ -281,7 +281,7 @@ class DcgmOptions:
             interval = max(self._milliseconds("collect-interval", values, least=0), _TICK_MILLISECONDS)
             tree["hpc-jobs"] = {"folder": os.path.abspath(folder), "every": f"{interval}ms"}
         identity = self._fake_identity(values) if self.is_fake else self._dcgm_identity(values)
-        return _text(tree), _text(identity)
+        return without_variables(json.dumps(tree, indent=1)), without_variables(json.dumps(identity, indent=1))
 
     def _web(self, values: Values) -> list[dict[str, object]]:
         address = self.value("address", values)
@@ -393,11 +393,6 @@ def _pod(index: int) -> dict[str, object]:
     labels = {label_fact(key): text.format(index) for key, text in _POD_LABELS.items()}
     uid = str(uuid5(NAMESPACE_DNS, f"{name}.ml"))
     return {"pod": name, "namespace": "ml", "container": "main", "labels": {"pod_uid": uid, **labels}}
-
-
-def _text(tree: object) -> str:
-    """A tree as text, in which dollars are not expanded."""
-    return json.dumps(tree, indent=1).replace("$", "$$")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from fakedev.base.console import write_text
 from fakedev.base.given_files import read_given
+from fakedev.base.names import without_variables
 from fakedev.commands.dropins.addresses import EXPORTER_ADDRESS, EXPORTER_SOCKET
 from fakedev.schema.go_flags import FlagError, FlagSet, Values, all_interfaces
 
@@ -80,8 +81,7 @@ class ExporterOptions:
         }
         if values[self.web_config]:
             tree["web-config"] = os.path.abspath(values[self.web_config])
-        # A dollar in an option is not expanded.
-        return json.dumps(tree, indent=1).replace("$", "$$")
+        return without_variables(json.dumps(tree, indent=1))
 
 
 def _file(path: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fakedev.base.errors import Refused
+from fakedev.base.names import without_variables
 from fakedev.base.units import format_duration
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
@@ -313,7 +314,7 @@ def trial_configuration(
         "web": [],
         "workloads": {"listen": [], "base": base},
     }
-    return load(None, Files(environ=os.environ), text=json.dumps(tree).replace("$", "$$"))
+    return load(None, Files(environ=os.environ), text=without_variables(json.dumps(tree)))
 
 
 def _inject(fleet: Fleet, node: RosterNode, trial: Trial) -> bool:
