@@ -103,6 +103,12 @@ def test_what_cannot_be_used(text: str) -> None:
     assert REFUSED[text] in str(found.value)
 
 
+def test_a_head_of_many_columns() -> None:
+    """Each further column takes as long as the first: in square time this would take minutes."""
+    with pytest.raises(RunError, match="run.csv:2: 5 cells"):
+        read(HEAD.strip() + "," * 400_000 + "\n", ROWS)
+
+
 def test_a_run_that_is_cut_anywhere() -> None:
     """It is a shorter run, or is refused."""
     text = HEAD + "".join(ROWS) + "60,1,2,3,4\n"
