@@ -20,6 +20,7 @@ from fakedev.kubernetes.client.watch import list_all
 from fakedev.kubernetes.devices.resource_slices import MADE_BY
 from fakedev.kubernetes.faults.device_fault import FAULTS_PATH, proof_rows, table
 from fakedev.kubernetes.nodes.node_status import NodePatches, clean_patches, slim_node
+from fakedev.kubernetes.nodes.node_topology import TOPOLOGIES_PATH
 from fakedev.kubernetes.owned_objects import SLICES_PATH
 from fakedev.kubernetes.part import make_client
 from fakedev.kubernetes.pods import DEVICES, Pod, read_pod
@@ -55,7 +56,7 @@ class Cleaning:
         self.problems: list[str] = []
 
     async def clean(self) -> None:
-        """Clean nodes, pods, ResourceSlices, ConfigMaps and Leases.
+        """Clean nodes, pods, ResourceSlices, objects NodeResourceTopology, ConfigMaps and Leases.
 
         :raises ApiError: when the API server cannot be reached.
         """
@@ -64,6 +65,8 @@ class Cleaning:
         await self._attempt("the pods", self._clean_pods())
         slices = self._delete_all(SLICES_PATH, "ResourceSlice", _OURS, self._name_of_slice)
         await self._attempt("ResourceSlices", slices)
+        topologies = self._delete_all(TOPOLOGIES_PATH, "NodeResourceTopology", _OURS, self._name_of_topology)
+        await self._attempt("objects NodeResourceTopology", topologies)
         for path, kind, selector, chosen in () if self._selector else (
             (Target("", "v1", "configmaps", namespace).path, "ConfigMap", _OURS, _name),
             (Target("coordination.k8s.io", "v1", "leases", namespace).path, "Lease", {}, _name_of_lease),
@@ -111,6 +114,9 @@ class Cleaning:
         """The name of a slice of a node that is cleaned; of all where all are."""
         is_chosen = not self._selector or item["spec"].get("nodeName") in self._nodes
         return _name(item) if is_chosen else None
+
+    def _name_of_topology(self, item: Mapping[str, Any]) -> str | None:
+        return _name(item) if not self._selector or _name(item) in self._nodes else None
 
     async def _clean_node(self, item: Mapping[str, Any]) -> None:
         name = item["metadata"]["name"]

@@ -39,7 +39,7 @@ from fakedev.kubernetes.devices.node_ledger import ContainerIds
 from fakedev.kubernetes.domains.domain_objects import DomainObjects
 from fakedev.kubernetes.faults.fault_objects import FaultObjects, KeptFaults
 from fakedev.kubernetes.nodes.node_port import ClusterNodes
-from fakedev.kubernetes.owned_objects import ConfigMapWriter, SliceWriter
+from fakedev.kubernetes.owned_objects import ConfigMapWriter, SliceWriter, TopologyWriter
 from fakedev.kubernetes.workloads.pod_record import PodKey, WorkKey
 from fakedev.kubernetes.workloads.pod_records import WorkChange
 from fakedev.kubernetes.writer import ClusterWriter, Retries
@@ -287,6 +287,7 @@ class Controller:
         config_maps: ConfigMapWriter | None = None,
         faults: FaultObjects | None = None,
         domains: DomainObjects | None = None,
+        topologies: TopologyWriter | None = None,
     ) -> None:
         """Connect it with its parts, which call it; to be done once.
 
@@ -295,12 +296,14 @@ class Controller:
         :param config_maps: None: the ConfigMaps of fake-gpu-operator are not wanted.
         :param faults: None: objects DeviceFault are not followed.
         :param domains: None: objects ComputeDomain are not followed.
+        :param topologies: None: objects NodeResourceTopology are not wanted.
         """
         self.writer, self.work, self.nodes, self.service = writer, work, nodes, service
         self._slices = slices
         self._config_maps = config_maps
         self._faults = faults
         self._domains = domains
+        self._topologies = topologies
         if faults is not None:
             writer.events.taken = faults.event_taken
 
@@ -320,7 +323,7 @@ class Controller:
         for name, health in self._health.observe(self._fleet).items():
             self.cluster.health_changed(name, health)
         if self._has_nodes and not self._is_paused and not self.inbox:
-            for objects in (self._faults, self._domains):
+            for objects in (self._faults, self._domains, self._topologies):
                 if objects is not None:
                     objects.ticked()
         self._keep_health()
@@ -384,7 +387,7 @@ class Controller:
         self._is_stopped = True
         self.nodes.stop()
         self.writer.stop()
-        for writer in (self._slices, self._config_maps, self._faults, self._domains):
+        for writer in (self._slices, self._config_maps, self._faults, self._domains, self._topologies):
             if writer is not None:
                 writer.stop()
         self._retries.stop()

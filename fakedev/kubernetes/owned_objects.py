@@ -1,4 +1,4 @@
-"""The objects in a cluster that belong to fakedev: ResourceSlices, and the ConfigMaps of fake-gpu-operator.
+"""The objects in a cluster that belong to fakedev: ResourceSlices, ConfigMaps of fake-gpu-operator, NUMA topologies.
 
 Their writers bring the objects in the API to the wanted ones.
 """
@@ -15,7 +15,9 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.kubernetes.client.api_client import ApiClient
 from fakedev.kubernetes.client.api_paths import Target, slice_path
 from fakedev.kubernetes.client.watch import IWatchHandler
+from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.devices.resource_slices import SliceChanges, changes, is_ours, is_slim, slim_slice
+from fakedev.kubernetes.nodes.node_topology import GROUP, VERSION, node_topology, topology_state
 from fakedev.kubernetes.runai.operator import config_map_name, topology_config_map
 from fakedev.kubernetes.runai.operator_port import OperatorTopology
 from fakedev.kubernetes.writer import AGAIN_SECONDS, MOST_CONFLICTS, Writer
@@ -175,46 +177,51 @@ _MOST_AT_ONCE: Final = 16
 _NODES_AT_ONCE: Final = 20
 _MOST_WRITING: Final = 8
 
-class ConfigMapWriter(Writer):
-    """Writes a ConfigMap for each node, whenever its labels have changed: pods that come and go change them.
+class NodeObjects(Writer):
+    """Keeps an object for each node. It is written whenever what it depends on has changed.
 
-    :param uid_of: the UID of a node, which then owns its ConfigMap: it is deleted with the node also while fakedev is
-        away. Empty: the cluster does not have that node.
+    :param kind: of the objects, for the log.
+    :param flow: of the requests.
     """
 
-    activity = "writing ConfigMaps"
-
-    def __init__(
-        self, client: ApiClient, topology: OperatorTopology, fleet: Fleet, uid_of: Callable[[str], str]
-    ) -> None:
+    def __init__(self, client: ApiClient, kind: str, flow: str) -> None:
         super().__init__(client)
-        self._topology = topology
-        self._fleet = fleet
-        self._uid_of = uid_of
-        #: The versions of the topology and of each node's labels that were compared last, and the node's UID then.
-        self._compared: dict[str, tuple[int, int, str]] = {}
+        self.activity = f"writing a {kind}"
+        self._kind, self._flow = kind, flow
+        #: What each node's object depends on, as it was compared last.
+        self._compared: dict[str, object] = {}
         #: What is in the cluster, as far as known; and what should be there, None: nothing.
         self._present: dict[str, Item] = {}
         self._wanted: dict[str, Item | None] = {}
         self._writing: set[str] = set()
 
+    def _states(self) -> Mapping[str, object]:
+        """What the object of each node depends on, by the node's name."""
+        raise NotImplementedError
+
+    def _item(self, name: str) -> Item | None:
+        """The object of a node; None: it has none."""
+        raise NotImplementedError
+
+    def _target(self, name: str = "") -> Target:
+        """The path of a node's object; of all without a name."""
+        raise NotImplementedError
+
     def ticked(self) -> None:
-        """Compare some nodes whose labels have changed, and write what is new."""
-        shown = {node.name: node for node in self._fleet.roster.shown}
-        for name in [name for name in self._compared if name not in shown]:
+        """Compare some nodes with what has changed, and write what is new."""
+        states = self._states()
+        for name in [name for name in self._compared if name not in states]:
             del self._compared[name]
             self._wanted[name] = None
         compared = 0
-        for name, node in shown.items():
-            uid = self._uid_of(name)
-            state = self._topology.version, self._fleet.labels_version(node, is_shared=True), uid
+        for name, state in states.items():
             if self._compared.get(name) == state:
                 continue
             compared += 1
             if compared > _NODES_AT_ONCE or len(self._wanted) > _NODES_AT_ONCE:
                 break
             self._compared[name] = state
-            item = topology_config_map(name, self._topology.node(node), self._client.server.namespace, uid)
+            item = self._item(name)
             if self._present.get(name) != item or name in self._writing:
                 self._wanted[name] = item
         self._write()
@@ -235,7 +242,9 @@ class ConfigMapWriter(Writer):
             elif self._present.pop(name, None) is not None:
                 await self._delete(name)
         except ApiError as error:
-            self.log.error("the ConfigMap of {node} is not written: {reason}", node=name, reason=str(error))
+            self.log.error(
+                "the {kind} of {node} is not written: {reason}", kind=self._kind, node=name, reason=str(error)
+            )
             self._put_back(name, item)
             self.retries.later(name, AGAIN_SECONDS, no_op)
         except CancelledError:
@@ -246,28 +255,78 @@ class ConfigMapWriter(Writer):
         self._write()
 
     async def _put(self, name: str, item: Item) -> None:
-        target = self._target(name)
-        changed = {"metadata": {**item["metadata"]}, "data": item["data"]}
+        changed = {key: value for key, value in item.items() if key not in ("apiVersion", "kind")}
         try:
-            await self._client.merge_patch(target.path, changed, flow="configmaps")
+            await self._client.merge_patch(self._target(name).path, changed, flow=self._flow)
         except ApiError as error:
             if error.code != 404:
                 raise
-            path = Target("", "v1", "configmaps", target.namespace).path
-            await self._client.request("POST", path, body=item, flow="configmaps")
+            await self._client.request("POST", self._target().path, body=item, flow=self._flow)
 
     async def _delete(self, name: str) -> None:
         try:
-            await self._client.request("DELETE", self._target(name).path, flow="configmaps")
+            await self._client.request("DELETE", self._target(name).path, flow=self._flow)
         except ApiError as error:
             if error.code != 404:
                 raise
-
-    def _target(self, name: str) -> Target:
-        return Target("", "v1", "configmaps", self._client.server.namespace, config_map_name(name))
 
     def _put_back(self, name: str, item: Item | None) -> None:
         """Want what was not written, with a later tick, unless something else is wanted by now."""
         if item is None:
             self._present.setdefault(name, {})
         self._wanted.setdefault(name, item)
+
+
+class ConfigMapWriter(NodeObjects):
+    """The ConfigMap of each node, as fake-gpu-operator keeps it: pods that come and go change it.
+
+    :param uid_of: the UID of a node, which then owns its ConfigMap: it is deleted with the node also while fakedev is
+        away. Empty: the cluster does not have that node.
+    """
+
+    def __init__(
+        self, client: ApiClient, topology: OperatorTopology, fleet: Fleet, uid_of: Callable[[str], str]
+    ) -> None:
+        super().__init__(client, "ConfigMap", "configmaps")
+        self._topology = topology
+        self._fleet = fleet
+        self._uid_of = uid_of
+
+    def _states(self) -> Mapping[str, object]:
+        version, labels_version = self._topology.version, self._fleet.labels_version
+        return {
+            node.name: (version, labels_version(node, is_shared=True), self._uid_of(node.name))
+            for node in self._fleet.roster.shown
+        }
+
+    def _item(self, name: str) -> Item | None:
+        node, namespace = self._fleet.roster.node(name), self._client.server.namespace
+        assert node is not None
+        return topology_config_map(name, self._topology.node(node), namespace, self._uid_of(name))
+
+    def _target(self, name: str = "") -> Target:
+        return Target("", "v1", "configmaps", self._client.server.namespace, name and config_map_name(name))
+
+
+class TopologyWriter(NodeObjects):
+    """The object NodeResourceTopology of each node: devices that are given or fail change it."""
+
+    def __init__(self, client: ApiClient, topology: OperatorTopology, cluster: Cluster) -> None:
+        super().__init__(client, "NodeResourceTopology", "topologies")
+        self._topology, self._cluster = topology, cluster
+
+    def ticked(self) -> None:
+        if not self._cluster.pods.is_waiting:  # else nobody knows what pods have
+            super().ticked()
+
+    def _states(self) -> Mapping[str, object]:
+        version = self._topology.version
+        return {node.name: (version, node.uid, *topology_state(node)) for node in self._cluster.nodes}
+
+    def _item(self, name: str) -> Item | None:
+        node = self._cluster.nodes.get(name)
+        layout = self._topology.numa_layout(node.pool.name) if node is not None else None
+        return node_topology(node, layout) if node is not None and layout is not None else None
+
+    def _target(self, name: str = "") -> Target:
+        return Target(GROUP, VERSION, "noderesourcetopologies", "", name)

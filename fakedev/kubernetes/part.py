@@ -28,7 +28,7 @@ from fakedev.kubernetes.faults.fault_landing import NvmlValues
 from fakedev.kubernetes.faults.fault_objects import FaultObjects, KeptFaults
 from fakedev.kubernetes.follower import ClusterFollower, cluster_metrics
 from fakedev.kubernetes.nodes.node_port import ClusterNodes, NodePortFactory, NodeSlots
-from fakedev.kubernetes.owned_objects import ConfigMapWriter, SliceWriter
+from fakedev.kubernetes.owned_objects import ConfigMapWriter, SliceWriter, TopologyWriter
 from fakedev.kubernetes.runai.operator_port import OperatorTopology
 from fakedev.kubernetes.settings import Kubernetes, api_server
 from fakedev.kubernetes.writer import ClusterWriter
@@ -96,6 +96,7 @@ class KubernetesPart(Part):
             ConfigMapWriter(client, topology, fleet, cluster.node_uid) if settings.is_compatible else None,
             faults if settings.device_faults else None,
             domains,
+            TopologyWriter(client, topology, cluster) if settings.node_topologies else None,
         )
         self._follower = ClusterFollower(
             client, controller,

@@ -379,7 +379,7 @@ KUBERNETES = Section(
         Key("nodes", NODES, NODES.doc),
         Key("pods", PODS, PODS.doc),
         *keys_from(KubernetesSettings, "resources", "recovery", "requests_per_second", "device_faults", "dynamic_mig",
-                    "compute_domains"),
+                    "compute_domains", "node_topologies"),
         Key(
             "mig-configs",
             MapOf(ListOf(MIG_ENTRY, 1, words="list of entries"), words="mapping of names to lists of entries"),
@@ -450,6 +450,9 @@ def _check_claims(values: Values, pools: Sequence[LoadedPool], report: Report) -
     if values["compute-domains"] and values["resources"] is Resources.DEVICE_PLUGIN:
         text = "compute-domains: channels are given by claims: give resources: dra, or both"
         report.problem(values.place_of("compute-domains"), text)
+    if values["node-topologies"] and values["resources"] is Resources.DRA:
+        text = "node-topologies: they count what device plugins offer: give resources: device-plugin, or both"
+        report.problem(values.place_of("node-topologies"), text)
     for pool in pools:
         if pool.spec.in_cluster.is_consumable and values["resources"] is Resources.DEVICE_PLUGIN:
             text = "sharing: consumable: claims consume devices: give kubernetes: {resources: dra}, or both"

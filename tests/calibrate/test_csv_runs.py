@@ -105,7 +105,7 @@ def test_what_cannot_be_used(text: str) -> None:
 
 def test_a_head_of_many_columns() -> None:
     """Each further column takes as long as the first: in square time this would take minutes."""
-    with pytest.raises(RunError, match="run.csv:2: 5 cells"):
+    with pytest.raises(RunError, match=r"run\.csv:2: 5 cells"):
         read(HEAD.strip() + "," * 400_000 + "\n", ROWS)
 
 

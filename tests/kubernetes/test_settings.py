@@ -89,6 +89,7 @@ kubernetes:
         (POOL % ", sharing: {replicas: 0}" + "kubernetes: {}\n", "replicas: 0 is not within 1 to 100"),
         (POOL % "" + "kubernetes: {dynamic-mig: true}\n", "dynamic-mig: claims divide boards: give resources: dra"),
         (POOL % ", mig: [1g.10gb]" + "kubernetes: {resources: dra, dynamic-mig: true}\n", "leave mig: out"),
+        (POOL % "" + "kubernetes: {node-topologies: true, resources: dra}\n", "resources: device-plugin"),
         (POOL % "" + "kubernetes: {compute-domains: true}\n", "channels are given by claims: give resources: dra"),
         (POOL % ", sharing: {consumable: true}" + "kubernetes: {}\n", "claims consume devices: give kubernetes"),
         (

@@ -77,7 +77,8 @@ OPERATOR: Final[dict[str, Any]] = {
 #: Those that change something here; tests below show how.
 EFFECTIVE: Final = {
     "environment.openshift", "devicePlugin.enabled", "devicePlugin.resources", "topologyServer.enabled",
-    "statusExporter.enabled", "kwokDraPlugin.enabled", "runtimeClass.enabled", "topologyConfigMap.enabled",
+    "statusExporter.enabled", "statusExporter.nodeResourceTopology", "kwokDraPlugin.enabled", "runtimeClass.enabled",
+    "topologyConfigMap.enabled",
     "draPlugin.enabled", "draPlugin.imagePullSecrets", "draPlugin.kubeletPlugin.kubeletRegistrarDirectoryPath",
     "draPlugin.kubeletPlugin.kubeletPluginsDirectoryPath", *(f"topology.{key}" for key in OPERATOR["topology"]),
 }  # fmt: skip
@@ -120,6 +121,20 @@ def test_the_values_of_fake_gpu_operator(tmp_path: Path) -> None:
     given = {f"{name}.{key}" for name, value in OPERATOR.items() for key in value} - {"draPlugin.kubeletPlugin"}
     given |= {f"draPlugin.kubeletPlugin.{key}" for key in OPERATOR["draPlugin"]["kubeletPlugin"]}
     assert {name for name in given if name not in noted and name.partition(".")[0] not in noted} == EFFECTIVE
+
+
+@pytest.mark.parametrize("part", ["statusExporter", "statusUpdater"])
+def test_node_topologies(part: str, tmp_path: Path) -> None:
+    """In either place, with the definition or without."""
+    definition = "CustomResourceDefinition", "", "noderesourcetopologies.topology.node.k8s.io"
+    role = "ClusterRole", "", "fakedev-node-topologies"
+    for has_definition in (True, False):
+        value = {"enabled": True, "installCRD": has_definition}
+        objects = by_name(chart({part: {"nodeResourceTopology": value}}, tmp_path))
+        assert (definition in objects, role in objects) == (has_definition, True)
+    (container,) = pod_spec(objects["Deployment", "fakedev", "fakedev"])["containers"]
+    assert {"name": "FAKEDEV__KUBERNETES__NODE_TOPOLOGIES", "value": "true"} in container["env"]
+    assert role not in by_name(chart({}, tmp_path))
 
 
 def test_values_without_effect_are_named_only_where_they_are_given(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ FILES = {
     Need.ALWAYS: MANIFESTS / "base" / "rbac.yaml",
     Need.DRA: MANIFESTS / "components" / "dra" / "rbac.yaml",
     Need.DOMAINS: MANIFESTS / "components" / "compute-domains" / "rbac.yaml",
+    Need.TOPOLOGIES: MANIFESTS / "components" / "node-topologies" / "rbac.yaml",
     Need.FAULTS: MANIFESTS / "components" / "device-faults" / "rbac.yaml",
     Need.COMPATIBILITY: MANIFESTS / "components" / "fake-gpu-operator" / "rbac.yaml",
 }

@@ -39,6 +39,7 @@ SAME = {
         "devicePlugin.enabled=false", "kwokDraPlugin.enabled=true", "computeDomains.enabled=true",
     ),
     "kubelets-compute-domains": ("draPlugin.enabled=true", "computeDomains.enabled=true"),
+    "node-topologies": ("devicePlugin.enabled=false", "statusExporter.nodeResourceTopology.enabled=true"),
     "kubelets-dra": ("draPlugin.enabled=true",),
     "shards": (
         "devicePlugin.enabled=false", "shards=4",
@@ -91,9 +92,10 @@ def test_the_definition_of_device_faults() -> None:
         assert path.read_text(encoding="utf-8") == written_definition()
 
 
-def test_the_definition_of_compute_domains() -> None:
+@pytest.mark.parametrize("component", ["compute-domains", "node-topologies"])
+def test_the_definitions_of_others(component: str) -> None:
     """The chart has the same one as the component."""
-    paths = MANIFESTS / "components" / "compute-domains" / "definition.yaml", CHART / "files" / "computedomains.yaml"
+    paths = MANIFESTS / "components" / component / "definition.yaml", CHART / "files" / f"{component.replace('-', '')}.yaml"
     assert len({path.read_text(encoding="utf-8") for path in paths}) == 1
 
 

@@ -158,6 +158,11 @@ class KubernetesSettings:
         "dra or both, the definition of the object, etc/kubernetes/components/compute-domains, and its permissions.",
         default=False,
     )  # fmt: skip
+    node_topologies: bool = setting(
+        "Each node has an object NodeResourceTopology with what its NUMA nodes have; needs resources: device-plugin or "
+        "both, the definition of the object, etc/kubernetes/components/node-topologies, and its permissions.",
+        default=False,
+    )  # fmt: skip
     mig_configs: Mapping[str, Sequence[MigEntry]] = field(default_factory=dict)
     is_compatible: bool = False
     kubeconfig: str = setting(

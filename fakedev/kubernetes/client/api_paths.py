@@ -21,6 +21,7 @@ class Need(Enum):
     COMPATIBILITY = "compatibility"  # with compatibility: fake-gpu-operator
     DOMAINS = "compute-domains"  # with compute-domains: true
     FAULTS = "device-faults"  # with device-faults: true
+    TOPOLOGIES = "node-topologies"  # with node-topologies: true
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,10 @@ PERMISSIONS: Final = (
     ),
     Permission("faults.fakedev", "devicefaults", ("list", "watch"), "follows faults that are objects", Need.FAULTS),
     Permission("faults.fakedev", "devicefaults/status", ("patch",), "writes where a fault is seen", Need.FAULTS),
+    Permission(
+        "topology.node.k8s.io", "noderesourcetopologies", ("create", "patch", "delete"),
+        "writes what the NUMA nodes of each node have", Need.TOPOLOGIES,
+    ),
 )  # fmt: skip
 
 

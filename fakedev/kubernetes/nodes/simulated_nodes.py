@@ -74,14 +74,13 @@ class ClusterNode:
 
     :param item: as the API has it.
     :param seed: of the fleet.
-    :param others: further resources of the node, besides its devices.
+    :param others: further resources of the node, besides its devices; they may be set anew.
     :param base: its pool as the configuration has it, where boards are divided otherwise; None: the same.
     :ivar base, pool: its pool as the configuration has it, and with the boards divided as they are.
     :ivar asked: the value of its label ``nvidia.com/mig.config`` that was seen last.
     :ivar mig_state: the value of ``mig.config.state``, or :data:`DIVIDING`; empty: nothing was asked.
     :ivar layout: what was asked for, by this label or by claims.
     :ivar is_partitionable: whether claims divide its boards.
-    :ivar others: the same; they may be set anew.
     :ivar health: of its devices, as the cluster sees it.
     :ivar has_kubelet: whether a kubelet gives its devices to pods; else fakedev does.
     :ivar reported: the messages about it that were reported.
@@ -254,9 +253,8 @@ class ClusterNode:
             return NodeWanted(labels, annotations=self._annotations)
         capacity, allocatable = Counter(self.others), Counter(self.others)
         for slot in self._slots if self._settings.resources is not Resources.DRA else ():
-            is_well = not (self._why_not(slot) or self.health.plugin_is_down or self.is_paused)
             capacity[slot.resource] += 1
-            allocatable[slot.resource] += is_well
+            allocatable[slot.resource] += self.is_well(slot)
         taints = (DOWN_TAINT,) if self.health.is_down else ()
         ready = DOWN if self.health.is_down else NOT_READY if self.health.kubelet_is_down else READY
         return NodeWanted(labels, capacity, allocatable, taints, ready, self._annotations)
@@ -280,6 +278,10 @@ class ClusterNode:
         claim = self.ledger.claim_of(slot)
         return self.health.unhealthy.get(slot.device_id, "") or (f"held by {claim.holder}" if claim else "")
 
+    def is_well(self, slot: Slot) -> bool:
+        """Whether its device plugin counts a slot as one that pods may have."""
+        return not (self._why_not(slot) or self.health.plugin_is_down or self.is_paused)
+
     def slices(self) -> list[dict[str, Any]] | None:
         """The ResourceSlices that are wanted: none while the driver is down. None: those that are there stay.
 
@@ -302,7 +304,6 @@ class ClusterNode:
         resources: dict[str, list[ViewedSlot]] = {}
         for slot in self._slots if self._settings.resources is not Resources.DRA else ():
             resources.setdefault(slot.resource, []).append(ViewedSlot(slot.id, slot.numa_node, self._why_not(slot)))
-        driver = DRIVER if self.dra_devices else ""
         unhealthy = self.health.unhealthy
         claimable = tuple(
             ViewedSlot(each.name, each.slot.numa_node, unhealthy.get(each.slot.id) or unhealthy.get(each.board_id, ""))
@@ -311,7 +312,7 @@ class ClusterNode:
         # A kubelet that starts again forgets its plugins. This one goes on, so that they go and come back.
         is_down = self.health.plugin_is_down or self.health.kubelet_is_down or self.is_paused
         channels = tuple(map(ViewedSlot, CHANNEL_DEVICES)) if self.has_channels else ()
-        return NodeView(self.name, resources, is_down, driver, claimable, channels)
+        return NodeView(self.name, resources, is_down, DRIVER if self.dra_devices else "", claimable, channels)
 
 
 class NodeTable:

@@ -63,11 +63,31 @@ class TopologyGpu:
 
 
 @dataclass(frozen=True)
+class NumaLayout:
+    """What a pool says of the NUMA nodes of its nodes, besides where its devices are.
+
+    :param zones: how many there are, where some have no device.
+    :param policy, scope: of the kubelet's topology manager.
+    :param cpu, memory: of each; empty: equal shares of what the node has to give.
+    :param self_distance, remote_distance: of a NUMA node to itself, and to each other one.
+    """
+
+    zones: int = 0
+    policy: str = "single-numa-node"
+    scope: str = "container"
+    cpu: str = ""
+    memory: str = ""
+    self_distance: int = 10
+    remote_distance: int = 21
+
+
+@dataclass(frozen=True)
 class TopologyPool:
     """A pool of nodes with the same GPUs.
 
     :param count: GPUs of each node.
     :param numa: the NUMA node of each GPU; empty: unknown.
+    :param layout: of NUMA nodes; None: it says nothing of them.
     :param others: further resources of each node, by name, as ``rdma/hca``.
     :param nodes: the names of its nodes where there is no cluster.
     """
@@ -76,6 +96,7 @@ class TopologyPool:
     board: Board
     count: int
     numa: tuple[int, ...] = ()
+    layout: NumaLayout | None = None
     others: Mapping[str, int] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
 
@@ -117,6 +138,10 @@ class Topology:
     def others(self, pool: str) -> Mapping[str, int]:
         """The further resources of each node of a pool; a single node is a pool of its own."""
         return self._others.get(pool, {})
+
+    def layout(self, pool: str) -> NumaLayout | None:
+        """What it says of the NUMA nodes of a pool's nodes; None: they have no object NodeResourceTopology."""
+        return next((each.layout for each in self.pools if each.name == pool), NumaLayout())
 
     @cached_property
     def _others(self) -> Mapping[str, Mapping[str, int]]:

@@ -6,6 +6,7 @@ letter case. Unknown keys are noted: the operator has keys for its own parts, an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,6 +24,7 @@ from fakedev.kubernetes.runai.operator import (
     MIB,
     NODE_NAME_LABEL,
     GpuUse,
+    NumaLayout,
     Topology,
     TopologyGpu,
     TopologyNode,
@@ -32,14 +34,23 @@ from fakedev.kubernetes.runai.operator import (
 from fakedev.schema.places import Listing, Node, Place, Report, Scalar, Table
 from fakedev.schema.reader import read_document
 from fakedev.schema.sections import INVALID, Key, Section, Type, Values
-from fakedev.schema.types import Boolean, Integer, ListOf, MapOf, Number, OneOf, Text
+from fakedev.schema.types import Boolean, Choice, Integer, ListOf, MapOf, Number, OneOf, Text
 
 _COUNT: Final = Integer(0, MAX_DEVICES_PER_NODE)
 _AT_LEAST_ONE: Final = Integer(1, MAX_DEVICES_PER_NODE)
 #: 16 TiB; more is a mistake of the unit.
 _MEBIBYTES: Final = Integer(0, 2**24)
 _PERCENT: Final = Number(0, 100)
+#: As Kubernetes has them; empty: none is given.
+_QUANTITY: Final = re.compile(r"([0-9]{1,15}(\.[0-9]{1,9})?([mkMGTPE]|[KMGTPE]i)?)?")
+_DISTANCE: Final = Integer(0, 2**31 - 1)
 _NUMBER_OF_OTHERS: Final = Integer(0, 2**31 - 1)
+
+
+def _quantity(text: str) -> str:
+    if not _QUANTITY.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is no quantity: a number, perhaps with a unit, as 500m or 64Gi")
+    return text
 
 
 def _section(title: str, *keys: Key) -> Section:
@@ -138,6 +149,20 @@ _NUMA: Final = _section(
     "numa",
     Key("zones", Integer(0, 1024), "NUMA nodes.", default=0),
     Key("gpusPerZone", ListOf(_COUNT, words="list of numbers"), "GPUs of each.", default=()),
+    Key("topologyManagerPolicy", Text(), "Of the kubelet's topology manager.", default="single-numa-node"),
+    Key("topologyManagerScope", Choice(("container", "pod")), "The same.", default="container"),
+    Key("cpuPerZone", Text("quantity", _quantity), "Processors of each, as 4 or 500m.", default=""),
+    Key("memPerZone", Text("quantity", _quantity), "Memory of each, as 64Gi.", default=""),
+    Key(
+        "distances",
+        _section(
+            "distances",
+            Key("self", _DISTANCE, "Of a NUMA node to itself.", default=10),
+            Key("remote", _DISTANCE, "To each other one.", default=21),
+        ),
+        "How far NUMA nodes are from each other.",
+        default=None,
+    ),
 )
 _POOL: Final = _section(
     "node pool",
@@ -367,7 +392,7 @@ class _Reader:
         }
         # The number of GPUs is that of the profile; the operator, too, takes only the others from there.
         others.pop("nvidia.com/gpu", None)
-        self._pools[name] = TopologyPool(name, board, count, numa or (), others, nodes), place
+        self._pools[name] = TopologyPool(name, board, count, numa or (), _layout(zones), others, nodes), place
 
     def _add_node(self, name: str, values: Values) -> None:
         if name in self._nodes:
@@ -432,6 +457,14 @@ def _given(values: Values, key: str) -> Values | None:
     """A section that is written; None when it is not."""
     found: Values = values[key]
     return found if values.given(key) else None
+
+
+def _layout(numa: Values) -> NumaLayout | None:
+    distances: Values = numa["distances"]
+    return NumaLayout(
+        numa["zones"], numa["topologyManagerPolicy"], numa["topologyManagerScope"], numa["cpuPerZone"],
+        numa["memPerZone"], distances["self"], distances["remote"],
+    ) if numa["zones"] else None  # fmt: skip
 
 
 def _others(values: Values) -> dict[str, int]:

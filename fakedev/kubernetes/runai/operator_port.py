@@ -27,7 +27,7 @@ from fakedev.web.resource import Resource
 from fakedev.web.response import Response, json_response
 
 if TYPE_CHECKING:
-    from fakedev.kubernetes.runai.operator import GpuUse, Topology
+    from fakedev.kubernetes.runai.operator import GpuUse, NumaLayout, Topology
 
 _MIB: Final = 2**20
 _MEMORY: Final = "memory_used_bytes"
@@ -78,6 +78,12 @@ class OperatorTopology:
     def others(self, pool: str) -> Mapping[str, int]:
         """The further resources of each node of a pool, besides its GPUs."""
         return self._topology.others(pool) if self._topology is not None else {}
+
+    def numa_layout(self, pool: str) -> NumaLayout | None:
+        """What is known of the NUMA nodes of a pool's nodes; None: they have no object NodeResourceTopology."""
+        from fakedev.kubernetes.runai.operator import Topology  # noqa: PLC0415
+
+        return (self._topology or Topology()).layout(pool)
 
     def cluster(self, pool: str | None = None) -> dict[str, Any]:
         """The topology of the whole.

@@ -60,6 +60,7 @@ KINDS = (
     Kind(_LEASES, "v1", "leases", "Lease", True),
     Kind("faults.fakedev", "v1alpha1", "devicefaults", "DeviceFault", False, True),
     Kind("resource.nvidia.com", "v1beta1", "computedomains", "ComputeDomain", True, True),
+    Kind("topology.node.k8s.io", "v1alpha2", "noderesourcetopologies", "NodeResourceTopology", False, False),
     Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, True, ("crd",)),
     Kind(_DRA, "v1", "resourceslices", "ResourceSlice", False),
     Kind(_DRA, "v1", "deviceclasses", "DeviceClass", False),

@@ -86,19 +86,23 @@ affinity:
   {{- toYaml (.values.affinity | default (fromYaml .affinity)) | nindent 2 }}
 {{- end }}
 
+{{/* Whether there are objects NodeResourceTopology: fake-gpu-operator has had the value in two places. */}}
+{{- define "fakedev.nodeTopologies" -}}
+{{- if or (.Values.statusExporter.nodeResourceTopology).enabled (.Values.statusUpdater.nodeResourceTopology).enabled }}true{{ end }}
+{{- end }}
+
 {{/* A line for each value of fake-gpu-operator that is given and has no effect here. */}}
 {{- define "fakedev.unused" -}}
 {{- $values := .Values -}}
 {{- $reasons := dict
-  "statusUpdater" "the service follows pods and nodes"
   "kwokGpuDevicePlugin" "KWOK nodes always get their devices from the service"
   "migFaker" "instances are configured by mig and mig-strategy of a pool"
   "builtinProfiles" "the profiles are device types of fakedev"
   "customProfiles" "configure a device type"
   "prometheus" "utilization by requests of Knative is not followed"
-  "computeDomainDraPlugin" "there are no compute domains"
-  "computeDomainController" "there are no compute domains"
-  "kwokComputeDomainDraPlugin" "there are no compute domains"
+  "computeDomainDraPlugin" "computeDomains.enabled does this, for pools in racks"
+  "computeDomainController" "computeDomains.enabled does this, for pools in racks"
+  "kwokComputeDomainDraPlugin" "computeDomains.enabled does this, for pools in racks"
   "gpuOperator" "no other chart is installed"
   "gpu-operator" "no other chart is installed"
   "nvidiaDraDriver" "no other chart is installed"
@@ -114,8 +118,11 @@ affinity:
   {{ $name }}: {{ $reason }}
 {{- end }}
 {{- end }}
+{{- if omit .Values.statusUpdater "nodeResourceTopology" }}
+  statusUpdater: the service follows pods and nodes
+{{- end }}
 {{- range $name := list "topologyServer" "statusExporter" }}
-{{- range $key, $value := omit (index $values $name) "enabled" }}
+{{- range $key, $value := omit (index $values $name) "enabled" "nodeResourceTopology" }}
   {{ $name }}.{{ $key }}: the service does the work of this program
 {{- end }}
 {{- end }}
@@ -149,6 +156,9 @@ affinity:
 {{- end }}
 {{- if .Values.deviceFaults.enabled }}
 - {name: FAKEDEV__KUBERNETES__DEVICE_FAULTS, value: "true"}
+{{- end }}
+{{- if include "fakedev.nodeTopologies" . }}
+- {name: FAKEDEV__KUBERNETES__NODE_TOPOLOGIES, value: "true"}
 {{- end }}
 {{- if .Values.computeDomains.enabled }}
 - {name: FAKEDEV__KUBERNETES__COMPUTE_DOMAINS, value: "true"}
