@@ -176,13 +176,19 @@ _MOST_AT_ONCE: Final = 16
 #: Nodes that are compared in one tick, and ConfigMaps that are written at a time.
 _NODES_AT_ONCE: Final = 20
 _MOST_WRITING: Final = 8
+#: In place of a node's name: all of them wait.
+_ALL: Final = ""
+
 
 class NodeObjects(Writer):
     """Keeps an object for each node. It is written whenever what it depends on has changed.
 
     :param kind: of the objects, for the log.
     :param flow: of the requests.
+    :cvar remedy: what helps where the server does not have the kind.
     """
+
+    remedy = ""
 
     def __init__(self, client: ApiClient, kind: str, flow: str) -> None:
         super().__init__(client)
@@ -228,7 +234,7 @@ class NodeObjects(Writer):
 
     def _write(self) -> None:
         for name in list(self._wanted):
-            if self._is_stopped or len(self._writing) >= _MOST_WRITING:
+            if self._is_stopped or _ALL in self.retries or len(self._writing) >= _MOST_WRITING:
                 return
             if name not in self._writing and name not in self.retries:
                 self._writing.add(name)
@@ -242,11 +248,13 @@ class NodeObjects(Writer):
             elif self._present.pop(name, None) is not None:
                 await self._delete(name)
         except ApiError as error:
-            self.log.error(
-                "the {kind} of {node} is not written: {reason}", kind=self._kind, node=name, reason=str(error)
-            )
+            is_unknown = error.code == 404  # the kind, or the namespace: it is so for all nodes
+            if not is_unknown or _ALL not in self.retries:
+                text = "the {kind} of {node} is not written: {reason}{remedy}"
+                remedy = self.remedy if is_unknown else ""
+                self.log.error(text, kind=self._kind, node=name, reason=str(error), remedy=remedy)
             self._put_back(name, item)
-            self.retries.later(name, AGAIN_SECONDS, no_op)
+            self.retries.later(_ALL if is_unknown else name, AGAIN_SECONDS, no_op)
         except CancelledError:
             self._put_back(name, item)  # the lease was lost: it is written when it is there again
             raise
@@ -310,6 +318,8 @@ class ConfigMapWriter(NodeObjects):
 
 class TopologyWriter(NodeObjects):
     """The object NodeResourceTopology of each node: devices that are given or fail change it."""
+
+    remedy = ": apply etc/kubernetes/components/node-topologies, or leave node-topologies: out"
 
     def __init__(self, client: ApiClient, topology: OperatorTopology, cluster: Cluster) -> None:
         super().__init__(client, "NodeResourceTopology", "topologies")

@@ -95,7 +95,8 @@ def test_the_definition_of_device_faults() -> None:
 @pytest.mark.parametrize("component", ["compute-domains", "node-topologies"])
 def test_the_definitions_of_others(component: str) -> None:
     """The chart has the same one as the component."""
-    paths = MANIFESTS / "components" / component / "definition.yaml", CHART / "files" / f"{component.replace('-', '')}.yaml"
+    file = CHART / "files" / (component.replace("-", "") + ".yaml")
+    paths = MANIFESTS / "components" / component / "definition.yaml", file
     assert len({path.read_text(encoding="utf-8") for path in paths}) == 1
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.logger import LogEvent, formatEvent
 
 from fakedev.kubernetes.client.api_paths import Need
 from tests.kubernetes.followed.test_operator_in_cluster import CONFIGURATION, LABEL
@@ -80,6 +81,23 @@ def test_a_change_by_somebody_else_and_a_node_that_leaves(cluster: FollowedClust
     assert [request for request in cluster.api.requests if OBJECTS in str(request)] == before
     cluster.modify("nodes", "b", {"metadata": {"labels": {"fakedev/pool": None}}}, 6)
     assert [each["metadata"]["name"] for each in cluster.api.items(OBJECTS)] == ["a"]
+
+
+def test_a_cluster_without_the_definition(tmp_path: Path, log_events: list[LogEvent]) -> None:
+    """One line says so for all nodes; they are written when the definition is there."""
+    names = [f"n{number:02}" for number in range(20)]
+    cluster = FollowedCluster(tmp_path, more=", node-topologies: true")
+    for name in names:
+        cluster.api.add(node(name, {"fakedev/pool": "h100"}))
+    missing = [cluster.api.fail(404, verb, OBJECTS, times=-1) for verb in ("patch", "create")]
+    cluster.start()
+    cluster.tick(6)
+    (line,) = [line for line in map(formatEvent, log_events) if "NodeResourceTopology" in line]
+    assert "etc/kubernetes/components/node-topologies" in line
+    for failure in missing:
+        cluster.api.works(failure)
+    cluster.tick(40)
+    assert len(cluster.api.items(OBJECTS)) == 20
 
 
 def test_pools_of_fake_gpu_operator(tmp_path: Path) -> None:
