@@ -85,8 +85,13 @@ class Recent(Generic[Entry]):
     __slots__ = ("_dense", "_sparse")
 
     def __init__(self, dense_count: int, sparse_count: int = MAX_SPARSE) -> None:
-        self._dense: deque[Entry] = deque(maxlen=dense_count)
-        self._sparse: deque[Entry] = deque(maxlen=sparse_count)
+        self._dense: deque[Entry] = deque()
+        self._sparse: deque[Entry] = deque()
+        self.resize(dense_count, sparse_count)
+
+    def resize(self, dense_count: int, sparse_count: int) -> None:
+        """Keep other numbers of entries from now on; the oldest beyond them are forgotten."""
+        self._dense, self._sparse = deque(self._dense, dense_count), deque(self._sparse, sparse_count)
 
     def __iter__(self) -> Iterator[Entry]:
         """All entries, the oldest first; none twice."""

@@ -136,16 +136,20 @@ class _Past:
         """
         :param scales: the quantities, with the divisors of their kept values.
         """
-        self._scales = scales
+        self._scales, self._value_bytes = scales, value_bytes
         self._recent: Recent[_Kept] = Recent(ticks, sparse)
-        point_bytes = 3 * len(scales) * value_bytes * max(1, devices)
+        self._day: deque[_Kept] = deque()
+        self._first: _Kept | None = None  # the first tick of the point that is not complete
+        self._resize(ticks, sparse, devices)
+
+    def _resize(self, ticks: int, sparse: int, devices: int) -> None:
+        """Keep from now on what a number of devices allows; the oldest beyond that is forgotten."""
+        point_bytes = 3 * len(self._scales) * self._value_bytes * max(1, devices)
         fitting = (seconds for seconds in POINT_SECONDS if DAY_SECONDS // seconds * point_bytes <= MAX_DAY_BYTES)
         self.point_seconds = next(fitting, None)
-        self._day: deque[_Kept] = deque(maxlen=DAY_SECONDS // (self.point_seconds or DAY_SECONDS))
-        self._first: _Kept | None = None  # the first tick of the point that is not complete
-        self._resize(devices)
-
-    def _resize(self, devices: int) -> None:
+        self._recent.resize(ticks, sparse)
+        self._day = deque(self._day, DAY_SECONDS // self.point_seconds if self.point_seconds else 0)
+        self._first = self._first if self.point_seconds else None
         shape = len(self._scales), devices
         self._point = np.empty((4, *shape), np.float32)  # its lowest, sum, highest, and the number of values
         # Of small fleets the values of several ticks are added at once.
@@ -186,13 +190,13 @@ class _Past:
             np.add(number, len(waiting), out=number)
         np.add(total, np.add.reduce(waiting, out=reduced), out=total)
 
-    def move(self, moves: Reindex) -> None:
-        """Use the new positions of the devices."""
+    def move(self, moves: Reindex, ticks: int, sparse: int) -> None:
+        """Use the new positions of the devices, and keep as much as their number allows."""
         for era in {id(kept.era): kept.era for kept in (*self._recent, *self._day)}.values():
             era.reindex(moves)
         self._reduce()
         point = _taken(self._point, moves.old_of)
-        self._resize(len(moves.old_of))
+        self._resize(ticks, sparse, len(moves.old_of))
         self._point[::2] = point[::2]
         self._point[1::2] = np.nan_to_num(point[1::2])  # the sum and the number of a new device
         if self._first is not None:
@@ -246,14 +250,12 @@ class _Past:
 class History:
     """The last day of every device and of the fleet: the last ticks, and points of the time before them.
 
-    :ivar size: the number of kept ticks.
+    :ivar size: the number of kept ticks; it depends on the number of devices.
     """
 
     def __init__(self, first: State) -> None:
         devices = first.levels["device"].count
-        row_bytes = 2 * len(KEPT) * max(1, devices)
-        self.size = min(MAX_TICKS, max(MIN_TICKS, 3 * MAX_BYTES // 4 // row_bytes))
-        sparse = min(MAX_SPARSE, MAX_BYTES // 4 // row_bytes)
+        self.size, sparse = _sizes(devices)
         self._devices = _Past(KEPT, 2, self.size, sparse, devices)
         self._fleet = _Past(dict.fromkeys(SUMMED, 1.0), 4, MAX_TICKS, MAX_SPARSE, 1)
         self._era, self._fleet_era = _Era(), _Era()
@@ -280,7 +282,8 @@ class History:
 
     def move(self, moves: Reindex) -> None:
         """Use the new positions of the devices after a reload; the past stays."""
-        self._devices.move(moves)
+        self.size, sparse = _sizes(len(moves.old_of))
+        self._devices.move(moves, self.size, sparse)
         self._era = _Era()
         self._tick = TickValues(len(KEPT), len(moves.old_of))
 
@@ -301,6 +304,13 @@ class History:
     def of_fleet(self, seconds: float | None = None) -> dict[str, Any]:
         """The same of the fleet: the mean usage, the power of all, and the highest temperature."""
         return _only(self._fleet.of(np.array([0]), seconds, SUMMED))
+
+
+def _sizes(devices: int) -> tuple[int, int]:
+    """The number of kept ticks of some devices, and of points of the hour before these."""
+    row_bytes = 2 * len(KEPT) * max(1, devices)
+    ticks = min(MAX_TICKS, max(MIN_TICKS, 3 * MAX_BYTES // 4 // row_bytes))
+    return ticks, min(MAX_SPARSE, MAX_BYTES // 4 // row_bytes)
 
 
 def _only(past: dict[str, Any]) -> dict[str, Any]:

@@ -396,6 +396,26 @@ def test_the_past_of_a_fleet_whose_nodes_left() -> None:
     assert history.of_device(1, 2.0)["quantities"]["usage_ratio"][-1] == 0.5
 
 
+def test_a_fleet_that_grows() -> None:
+    """Nodes of a cluster join after the start: then less is kept, as of a fleet that begins with that size."""
+    history = History(state(0, usage_ratio=[0, 1]))
+    for tick in range(1, 2000):
+        history.note(state(tick, usage_ratio=[0.5, 1]))
+    devices = 10_000
+    history.move(Reindex(np.array([0, 1]), devices))
+    level = Level(devices, {"usage_ratio": np.full(devices, 0.25)}, {})
+    fresh = History(State(2000, 2000.0, 0.0, {"device": level}, 0))
+    for tick in range(2000, 2300):
+        history.note(State(tick, float(tick), 0.0, {"device": level}, 0))
+    assert history.size == fresh.size < MAX_TICKS
+    past = history.of_device(0, 86_400.0)
+    assert past["point-seconds"] == fresh.of_device(0, 86_400.0)["point-seconds"] > 60
+    assert len(history.of_device(0)["ticks"]) == fresh.size
+    assert len(past["ticks"]) < MAX_TICKS
+    history.move(Reindex(np.concatenate([[0, 1], np.full(devices - 2, -1)]), 2))
+    assert history.size == MAX_TICKS
+
+
 @pytest.mark.parametrize(("devices", "seconds"), [(388, 60), (389, 120), (10_000, 1800), (100_000, None)])
 def test_the_day_of_large_fleets(devices: int, seconds: int | None) -> None:
     """They have longer points, within 16 MiB; the largest have none."""

@@ -73,23 +73,28 @@ class NotEnough(Exception):
     """A node has not as many devices as a container wants.
 
     :ivar free: of the resource: healthy, and of nobody else.
+    :param has_plugin: whether a device plugin gives them at all.
     """
 
-    def __init__(self, node: str, container: str, resource: str, wanted: int, free: int) -> None:
+    def __init__(
+        self, node: str, container: str, resource: str, wanted: int, free: int, *, has_plugin: bool = True
+    ) -> None:
         of_container = f"container {container} wants {wanted} of {resource}"
-        super().__init__(f"{of_container}, and node {node} has {free} free and healthy")
+        of_node = f"{free} free and healthy" if has_plugin else "no device plugin: with resources: dra give it a claim"
+        super().__init__(f"{of_container}, and node {node} has {of_node}")
         self.container, self.resource, self.wanted, self.free = container, resource, wanted, free
 
 
 class NodeLedger:
     """The grants of one node.
 
+    :param has_plugin: whether a device plugin gives devices to pods; else they have what one gave them before.
     :ivar devices: of the node.
     :ivar version: changes with each grant, and with each that ends.
     """
 
-    def __init__(self, devices: NodeDevices) -> None:
-        self.devices = devices
+    def __init__(self, devices: NodeDevices, *, has_plugin: bool = True) -> None:
+        self.devices, self._has_plugin = devices, has_plugin
         self.version = 0
         self._by_id = {slot.id: slot for slot in devices.slots}
         self._by_resource: dict[str, list[Slot]] = {}
@@ -168,12 +173,15 @@ class NodeLedger:
             free = [
                 slot
                 for slot in slots
-                if slot.id not in own
+                if self._has_plugin
+                and slot.id not in own
                 and slot.device_id not in unhealthy
                 and self.holder_of(slot, Mechanism.DEVICE_PLUGIN) is None
             ]
             if len(must) + len(free) < wanted:
-                raise NotEnough(self.devices.name, container.name, resource, wanted, len(again) + len(free))
+                number = len(again) + len(free)
+                node, has_plugin = self.devices.name, self._has_plugin
+                raise NotEnough(node, container.name, resource, wanted, number, has_plugin=has_plugin)
             found += preferred(self.devices, free, must, wanted)
         return tuple(found)
 

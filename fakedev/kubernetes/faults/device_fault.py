@@ -35,7 +35,8 @@ STEP_FIELDS: Final[Mapping[str, str]] = {
     "kind": "What goes wrong: a kind of doc/faults.md.",
     "metric": "The metric that a kind of series concerns; all when it is not given.",
     "parameters": "Numbers that the kind takes.",
-    "for": "How long it lasts, e.g. 10m; until the object is deleted when it is not given.",
+    "for": "How long it lasts, e.g. 10m; until the object is deleted when it is not given. What happens at once, like"
+    " ecc-double, is over after this time, or at once; its boards stay as it left them until they are reset.",
 }
 #: The other fields of ``spec``.
 SPEC_FIELDS: Final[Mapping[str, str]] = {
@@ -218,7 +219,7 @@ class Landing:
     :ivar of: the same, how many there should be.
     :ivar began: when it struck, as the API writes times; empty: it waits.
     :ivar landed: when all was seen.
-    :ivar is_over: nothing more will be seen.
+    :ivar is_over: it has ended: by its time, by a repair, or as all that happens at once when no time was given.
     """
 
     kind: str

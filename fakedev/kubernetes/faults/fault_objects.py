@@ -54,6 +54,16 @@ class _Known:
     is_writing: bool = False
     is_done: bool = False
 
+    def note_over(self, elapsed: float) -> None:
+        """Note which of the earlier process's steps are over, with the faults that this one has of them.
+
+        :param elapsed: seconds since the first strike.
+        """
+        for number, landing in self.earlier.items():
+            own = [track.is_over for track in self.tracks if track.step == number]
+            is_over = all(own) if own else elapsed >= self.fault.steps[number].end
+            landing.is_over |= bool(landing.began) and is_over
+
     def landings(self) -> list[Landing]:
         """Of each step, all its faults together."""
         found = []
@@ -200,12 +210,16 @@ class FaultObjects(Writer):
             for known in self._known.values():
                 self._strike(known)
         for known in self._known.values():
+            elapsed = self._fleet.state.seconds - known.seconds
             for track in known.tracks:
-                is_gone = track.fault_id not in self._fleet.faults.by_id
-                track.is_over |= is_gone or (bool(track.began) and not track.fault.lasts)
+                track.is_over |= track.fault_id not in self._fleet.faults.by_id and (
+                    # One that lasts has ended, or was repaired; what happens at once is over when its time is.
+                    track.fault.lasts or track.fault.period < 0 or elapsed >= known.fault.steps[track.step].end
+                )
                 is_late = track.is_over and bool(track.began) and track.began < late
                 if not track.landed and not is_late:
                     self._looks.look(track, now)
+            known.note_over(elapsed)
             self._write(known)
 
     def _strike(self, known: _Known) -> None:

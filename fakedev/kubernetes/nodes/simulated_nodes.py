@@ -116,7 +116,7 @@ class ClusterNode:
         self.offered_version = 0
         self._settings = settings
         self.devices = NodeDevices(seed, pool, node_of_cluster(self.name, pool.racks))
-        self.ledger = NodeLedger(self.devices)
+        self.ledger = NodeLedger(self.devices, has_plugin=settings.resources is not Resources.DRA)
         self._slots = self.devices.slots
         #: The boards that a device plugin offers as a whole; claims may have parts of them.
         self._board_ids = {slot.index: slot.device_id for slot in self._slots if slot.part is None}

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from fakedev.kubernetes.pods import DEVICES
 from tests.support.kube.api_server import pod
-from tests.support.kube.followed import CLAIMS, DRIVER, SLICES, FollowedCluster, followed, generation, slices_of
+from tests.support.kube.followed import CLAIMS, DRIVER, GPU, SLICES, FollowedCluster, followed, generation, slices_of
 
 DRA = ", resources: dra"
 
@@ -68,6 +69,15 @@ def rows(cluster: FollowedCluster, **labels: str) -> list[dict[str, str]]:
 def shown(cluster: FollowedCluster, **labels: str) -> set[tuple[str, str, str]]:
     """GPU, pod and container of these rows."""
     return {(row["gpu"], row["pod"], row["container"]) for row in rows(cluster, **labels)}
+
+
+def test_limits_without_a_device_plugin(cluster: FollowedCluster) -> None:
+    """No plugin gives a pod anything, and an Event says so; what one gave it before, its annotation has."""
+    board = cluster.rows("a")[3]["UUID"]
+    cluster.add(pod("without", "a", {GPU: "1"}), ticks=2)
+    cluster.add(pod("before", "a", {GPU: "1"}, annotations={DEVICES: f'{{"main": ["{board}"]}}'}), ticks=2)
+    assert cluster.held("a") == {("before", "main"): [board]}
+    assert cluster.reasons("without") == ["UnexpectedAdmissionError"]
 
 
 def test_a_claim(cluster: FollowedCluster) -> None:

@@ -156,6 +156,21 @@ class TestTimes:
         assert status(cluster)["phase"] == "Over"
         assert condition(cluster, "Landed")[0] == "True", steps(cluster)
 
+    @pytest.mark.parametrize("what", [{"kind": "ecc-double"}, {"kind": "xid", "parameters": {"code": 48}}])
+    def test_what_happens_at_once(self, cluster: FollowedCluster, what: dict[str, Any]) -> None:
+        """It has its time, too: until then nobody takes it for over. Its board stays as it is until a reset."""
+        cluster.add(device_fault("f", {**what, "nodes": ["a"], "devices": ["3"], "for": "20s"}), ticks=4)
+        assert condition(cluster, "Landed")[0] == "True", steps(cluster)
+        cluster.tick(12)
+        assert status(cluster)["phase"] == "Active"
+        cluster.tick(8)
+        assert status(cluster)["phase"] == "Over"
+        assert cluster.counts("a") == ("8", "7")
+
+    def test_what_happens_at_once_without_a_time(self, cluster: FollowedCluster) -> None:
+        cluster.add(device_fault("f", {"kind": "ecc-double", "nodes": ["a"], "devices": ["3"]}), ticks=4)
+        assert status(cluster)["phase"] == "Over"
+
     def test_a_node_that_joins_later(self, cluster: FollowedCluster) -> None:
         """It is struck too, for the time that is left."""
         cluster.add(device_fault("f", {"kind": "lost", "devices": ["0"], "for": "14s"}), ticks=4)
@@ -259,6 +274,18 @@ class TestRestarts:
         assert faults(cluster) == ["lost"]
         assert cluster.counts("a") == ("8", "7")
         assert condition(cluster, "Landed")[0] == "True"
+
+    @pytest.mark.parametrize("kind", ["lost", "ecc-double"])
+    def test_it_ends_after_a_restart(self, tmp_path: Path, kind: str) -> None:
+        """By its own time, whether it still acts or has left its traces at once."""
+        cluster = followed(tmp_path, "a", "b", more=f", device-faults: true}}\nstate: {tmp_path}/state\nwatch: false #")
+        cluster.add(device_fault("f", {"kind": kind, "devices": ["0"], "nodes": ["a"], "for": "20s"}), ticks=4)
+        cluster.stop()
+        cluster.start()
+        cluster.tick(4)
+        assert status(cluster)["phase"] == "Active"
+        cluster.tick(16)
+        assert status(cluster)["phase"] == "Over"
 
     def test_without_a_state(self, cluster: FollowedCluster) -> None:
         """The fleet begins anew: what lasts is struck again, what is over is not."""
