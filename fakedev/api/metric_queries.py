@@ -369,8 +369,8 @@ class _Query:
         """Why no device of this fleet can have a row; empty when one can."""
         roster, level, has = self._fleet.roster, row.state_level, self._fleet.quantity_names()
         if not any(map(row.is_of, self._kinds)):
-            if row.between:
-                fact, which = row.fact.strip("{}"), f"from {row.between[0]} to below {row.between[1]}"
+            if not any(map(row.is_of_driver, self._kinds)):
+                fact, which = "driver_version", f"from {' to below '.join(row.drivers)}"
             else:
                 (fact, *values), negation = (row.only, "") if row.only else (row.excepted, "not ")
                 which = f"{negation}{' or '.join(values)}"
@@ -503,12 +503,12 @@ def _condition(row: RowSpec) -> str:
     """When devices have a row; empty for always."""
     if row.state_level in AT_TIMES:
         return f"it has a row for each {row.state_level}, and there is none now"
-    if row.between:
-        return f"it shows 0 only where {row.fact.strip('{}')} is from {row.between[0]} to below {row.between[1]}"
     if row.where:
         return f"it is shown only at times: while {' or '.join(row.where)} is not 0"
     if row.unless or row.without:
         return f"it is shown only at times: while {' and '.join((*row.unless, *row.without))} is 0 or missing"
+    if row.drivers:
+        return f"it is shown only where driver_version is from {' to below '.join(row.drivers)}"
     return f"it is shown only where the device type or the pool gives {row.fact}" if row.fact else ""
 
 

@@ -58,10 +58,11 @@ def version_number(text: str) -> tuple[int, ...] | None:
     return tuple(map(int, text.split("."))) if _VERSION.fullmatch(text) else None
 
 
-def is_version_between(text: str, first: str, end: str) -> bool:
-    """Whether a text is a version that is at least the first and below the end."""
-    version, lowest, above = map(version_number, (text, first, end))
-    return bool(version and lowest and above and lowest <= version < above)
+def is_version_between(text: str, first: str, end: str = "") -> bool:
+    """Whether a version is at least the first and below the end, if there is one. Other texts count as the newest."""
+    newest = (math.inf,)
+    version, lowest, above = (version_number(each) or newest for each in (text, first, end))
+    return lowest <= version and (version < above or not end)
 
 
 def pool_name(text: str) -> str:

@@ -98,7 +98,7 @@ def _row(row: RowSpec) -> dict[str, Any]:
     if row.level != "device":
         document["level"] = row.level
     lists = {
-        "plus": row.plus, "where": row.where, "unless": row.unless, "without": row.without, "between": row.between,
+        "plus": row.plus, "where": row.where, "unless": row.unless, "without": row.without, "drivers": row.drivers,
     }  # fmt: skip
     document |= {key: list(names) for key, names in lists.items() if names}
     texts = {
@@ -431,9 +431,8 @@ def with_seen_families(
 
 
 def _without_versions(spec: FamilySpec) -> FamilySpec:
-    """A family whose rows of 0 do not depend on the version of a driver."""
-    rows = (replace(row, fact="", between=(), constant=0.0) if row.between else row for row in spec.rows)
-    return replace(spec, rows=tuple(rows))
+    """A family whose rows do not depend on the version of a driver."""
+    return replace(spec, rows=tuple(replace(row, drivers=()) for row in spec.rows))
 
 
 def _as_read(spec: FamilySpec, read: CapturedFamily, aspects: Iterable[str]) -> FamilySpec:

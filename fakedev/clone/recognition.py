@@ -149,7 +149,7 @@ class ShownFacts:
 def shown_facts(page: CapturedPage, identity: Identity, known: Collection[str]) -> ShownFacts:
     """The facts that a page shows in labels and as numbers, read by the labels and rows of its identity.
 
-    :param known: facts of the device type, which numbers do not replace.
+    :param known: facts of the device type, which numbers do not replace; but the driver's version, where it is one.
     """
     boards: dict[str, str] = {}
     owner: dict[str, str] = {}
@@ -166,7 +166,7 @@ def shown_facts(page: CapturedPage, identity: Identity, known: Collection[str]) 
             devices.setdefault(shown.get("node", ""), set()).add(device)
             number = _FACT.fullmatch(row.fact)
             is_shown = number and not row.is_per_fact and math.isfinite(float(sample.number))
-            if number and is_shown and number[1] not in known:
+            if number and is_shown and number[1] not in {*known} - {"driver_version"}:
                 shown.setdefault(number[1], plain_number(str(float(sample.number) / UNITS[row.unit])))
             for name, text in shown.items():
                 if is_of_owner(name):

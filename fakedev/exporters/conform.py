@@ -13,6 +13,7 @@ Differences between identities are for users who change from one to the other, e
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,8 +33,8 @@ from fakedev.fleet.spec.device_types import DeviceType
 ASPECTS: Final = ("family", "TYPE", "HELP", "labels", "numbers", "range", "order")
 #: Aspects that need samples.
 _OF_SAMPLES: Final = ("labels", "numbers", "range")
-#: How families begin that an exporter's library adds about its own process. No identity shows them.
-_OF_PROCESS: Final = ("go_", "process_", "promhttp_", "python_")
+#: Families that an exporter's library adds about its own process. No identity shows them.
+_OF_PROCESS: Final = re.compile(r"(go|process|promhttp|python)_|[a-z_]+_exporter_build_info$")
 #: The largest factor between numbers of one magnitude. Ratio and percent differ by 100.
 _MAGNITUDE: Final = 30.0
 #: Readings of power are over the limit for moments, the others are rounded.
@@ -127,7 +128,7 @@ def compared(
     misplaced = _misplaced(shared, [name for name in page.families if name in capture.families])
     for name, theirs in capture.families.items():
         ours = page.families.get(name)
-        if ours is None and name.startswith(_OF_PROCESS):
+        if ours is None and _OF_PROCESS.match(name):
             continue
         counted = set(ASPECTS)
         if is_fragment:
@@ -421,8 +422,8 @@ def _in_words(old: _Series, new: _Series, *, with_help: bool = False) -> str:
         f"numbers {family.number.value} -> {family_after.number.value}": family.number is not family_after.number,
         f"unit {row.unit} -> {after.unit}": row.unit != after.unit,
         f"times {row.times:g} -> {after.times:g}": row.times != after.times,
-        "under other conditions": (row.where, row.unless, row.between, row.without_it)
-        != (after.where, after.unless, after.between, after.without_it),
+        "under other conditions": (row.where, row.unless, row.drivers, row.without_it)
+        != (after.where, after.unless, after.drivers, after.without_it),
     }
     changes = [text for text, is_changed in words.items() if is_changed]
     return ": " + ", ".join(changes) if changes else ""
@@ -430,9 +431,7 @@ def _in_words(old: _Series, new: _Series, *, with_help: bool = False) -> str:
 
 def _condition(row: RowSpec) -> str:
     """What a row depends on besides its quantity, in words."""
-    if row.between:
-        return f": only where {row.fact.strip('{}')} is from {row.between[0]} to below {row.between[1]}"
-    return ""
+    return f": only where driver_version is from {' to below '.join(row.drivers)}" if row.drivers else ""
 
 
 def _labels_of_rows(old: Identity, new: Identity) -> Iterator[str]:

@@ -134,7 +134,7 @@ def is_the_same(before: RowSpec, after: RowSpec) -> bool:
 def _source(row: RowSpec) -> tuple[object, ...]:
     """The source of a row's numbers, regardless of unit and of how devices are divided."""
     level = "device" if row.level in _OF_DEVICES else row.level
-    return level, row.quantity, row.fact, row.between, row.bits, row.plus, row.per
+    return level, row.quantity, row.fact, row.bits, row.plus, row.per
 
 
 def new_names_of_labels(old: Sequence[LabelSpec], new: Sequence[LabelSpec]) -> dict[str, str]:

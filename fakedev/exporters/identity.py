@@ -105,8 +105,8 @@ class RowSpec:
 
     :param per: a quantity, where 0 / 0 is 0; a text with facts becomes ``fact``.
     :param is_per_fact: the number of ``fact`` divides the quantity or constant instead.
-    :param between: two versions: ``fact`` is one, and only an entity whose version is at least the first and below the
-        second has a row, which shows 0; empty for no such condition.
+    :param drivers: versions of drivers: the first with which an entity may have the row, and the first with which it
+        may not any more, if there is one; empty: with any driver.
     :param only: the name of a fact, and its values with which an entity may have the row; empty: with any value.
     :param excepted: the same, and its values with which an entity has no row. The rows of a family have the same two.
     :param random: what it shows in place of a quantity: of things that the simulation does not follow.
@@ -138,7 +138,7 @@ class RowSpec:
         "The window, of those of the identity, over which it is counted.", default="",
         default_words="since the beginning",
     )  # fmt: skip
-    between: tuple[str, ...] = ()
+    drivers: tuple[str, ...] = ()
     without_it: float | None = setting(
         "What it shows for an entity that does not have the quantity, and has that of requires.",
         name="else", default_words="no row",
@@ -157,11 +157,15 @@ class RowSpec:
     @property
     def is_of_some(self) -> bool:
         """Whether it depends on a fact who may have it."""
-        return bool(self.only or self.excepted)
+        return bool(self.only or self.excepted or self.drivers)
+
+    def is_of_driver(self, facts: Mapping[str, str]) -> bool:
+        """Whether an entity with some facts may have it by its driver."""
+        return not self.drivers or is_version_between(facts.get("driver_version", ""), *self.drivers)
 
     def is_of(self, facts: Mapping[str, str]) -> bool:
         """Whether an entity with some facts may have it."""
-        if self.between and not is_version_between(facts.get(self.fact.strip("{}"), ""), *self.between):
+        if not self.is_of_driver(facts):
             return False
         if self.excepted and facts.get(self.excepted[0], "") in self.excepted[1:]:
             return False

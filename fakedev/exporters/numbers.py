@@ -11,7 +11,6 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from fakedev.base.names import is_version_between
 from fakedev.base.units import go_number, python_number
 from fakedev.exporters.identity import NumberFormat
 from fakedev.fleet.entities.randomness import Floats
@@ -44,11 +43,6 @@ def number_of(text: str) -> float:
     if _WHOLE.fullmatch(text):
         return float(int(text, 16))
     return float(text) if _DECIMAL.fullmatch(text) else math.nan
-
-
-def zero_between(first: str, end: str, text: str) -> float:
-    """0 for the text of a version that is at least the first and below the end; else NaN."""
-    return 0.0 if is_version_between(text, first, end) else math.nan
 
 
 def formatted(values: Floats, number: NumberFormat) -> list[bytes]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from fakedev.exporters.family import NO_LINES, Family, GroupTexts, Labelled, Lines, RowKinds
 from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
 from fakedev.exporters.labels import Labels, Template, signature
-from fakedev.exporters.numbers import formatted, number_of, zero_between
+from fakedev.exporters.numbers import formatted, number_of
 from fakedev.exporters.row_levels import FOLLOW_FROM, PAGE, PAGE_QUANTITIES, POD, PROCESS
 from fakedev.exporters.sources import ISource
 from fakedev.exporters.wandering import Wander
@@ -80,7 +79,7 @@ class LabelCache(Generic[Group]):
     def _kinds_of(self, family: FamilySpec) -> RowKinds:
         numbers = tuple([self._kinds[_kind_of(row)] for row in family.rows])
         levels = {row.level for row in family.rows}
-        entities = {(row.level, row.only, row.excepted) for row in family.rows}
+        entities = {(row.level, row.drivers, row.only, row.excepted) for row in family.rows}
         return RowKinds(numbers, len(entities) == 1 and not self.identity.sort_rows, levels == {PAGE})
 
     def texts(self, group: Group) -> GroupTexts:
@@ -121,8 +120,7 @@ class LabelCache(Generic[Group]):
             entities = [labelled[place] for place in chosen] if row.is_of_some else labelled
             positions = np.array([position for position, _, _ in entities], dtype=np.int64)
             texts = tuple([f"{{{own[number]}}} ".encode() if own[number] else b" " for _, _, own in entities])
-            of_text = partial(zero_between, row.between[0], row.between[1]) if row.between else number_of
-            numbers = None if shown is None else np.array([of_text(shown.value(facts)) for _, facts, _ in entities])
+            numbers = None if shown is None else np.array([number_of(shown.value(facts)) for _, facts, _ in entities])
             if row.random is not None:
                 numbers = np.array([_random_key(self._source.seed, facts, row.labels) for _, facts, _ in entities])
             owners = np.array(chosen, dtype=np.int64) if row.is_of_some else None
@@ -162,7 +160,7 @@ def _sorted_rows(kinds: Sequence[Labelled]) -> list[Labelled]:
 def _kind_of(row: RowSpec) -> RowSpec:
     """What a row has in common with others of its kind: its level, labels and fact, and who may have it."""
     return RowSpec(
-        "", "same", row.labels, row.level, fact=row.fact, between=row.between, only=row.only, excepted=row.excepted,
+        "", "same", row.labels, row.level, fact=row.fact, drivers=row.drivers, only=row.only, excepted=row.excepted,
         random=row.random and _ANY,
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fakedev.config.load import load
 from fakedev.exporters.identity import UNITS, FamilySpec, Identity, Layout, RowSpec
 from fakedev.exporters.labels import Template
-from fakedev.exporters.numbers import number_of, zero_between
+from fakedev.exporters.numbers import number_of
 from fakedev.exporters.page import LabelCache, Page
 from fakedev.exporters.row_levels import PAGE
 from fakedev.exporters.sources import DeviceSource, Entity
@@ -81,8 +81,7 @@ def value_of(level: Level, quantity: str, device: int) -> float:
 
 def fact_of(row: RowSpec, facts: Mapping[str, str]) -> float:
     """The number that a row makes of facts."""
-    text = Template.parse(row.fact).value(facts)
-    return zero_between(*row.between, text) if row.between else number_of(text)
+    return number_of(Template.parse(row.fact).value(facts))
 
 
 def has_row(row: RowSpec, level: Level, device: int, facts: Mapping[str, str]) -> bool:
@@ -259,8 +258,8 @@ class TestNvidiaGpuExporter:
         pool = "{name: p, nodes: 1, device: h100, devices-per-node: 1, identity: nvidia-gpu-exporter}"
         fleet, identity = made(pool, "all")
         own = {f"nvidia_smi_{each}" for each in (
-            "pci_device", "pci_bus", "serial", "driver_version", "kmd_version", "remapped_rows_correctable_inactive",
-            "remapped_rows_uncorrectable_inactive", "pcie_link_gen_hostmax", "platform_module_id",
+            "pci_device", "pci_bus", "serial", "driver_version", "kmd_version", "pcie_link_gen_hostmax",
+            "platform_module_id", "clocks_throttle_reasons_supported",
         )}  # fmt: skip
         facts = {family.name for family in identity.families if family.rows[0].fact} - own - {"nvidia_smi_name"}
         assert len(facts) > 25
@@ -269,6 +268,19 @@ class TestNvidiaGpuExporter:
             for page in (page_of(fleet, identity), capture)
         )
         assert {name: ours[name] for name in facts} == {name: theirs[name] for name in facts}
+
+    @pytest.mark.parametrize(
+        ("driver", "reasons", "has_reserved", "has_encoder"),
+        [("471.11", "throttle", False, False), ("525.60.13", "throttle", True, False), ("535.129.03", "event", True, True)],
+    )
+    def test_columns_follow_from_the_driver(
+        self, driver: str, reasons: str, has_reserved: bool, has_encoder: bool
+    ) -> None:
+        """A release of 2022 ran with all of these."""
+        pool = f"{{name: p, nodes: 1, device: t4, identity: nvidia-gpu-exporter@0.4, driver: {driver}}}"
+        names = set(re.findall(r"^# TYPE nvidia_smi_(\w+) ", page_of(*made(pool)), re.MULTILINE))
+        assert {each for each in ("throttle", "event") if f"clocks_{each}_reasons_active" in names} == {reasons}
+        assert ("memory_reserved_bytes" in names, "utilization_encoder_ratio" in names) == (has_reserved, has_encoder)
 
     def test_what_a_pool_says(self) -> None:
         """It takes the place of the type's; what is no number has no row."""

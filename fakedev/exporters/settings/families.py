@@ -173,8 +173,8 @@ def read_row(
         if fact:
             report.problem(values.place_of("per"), "per: a fact is not divided by another")
         fact, per = per, ""
-    if values["between"]:
-        report.tried(values.place_of("between"), "between: ", _check_versions, values["between"], values["fact"])
+    if values["drivers"]:
+        report.tried(values.place_of("drivers"), "drivers: ", _check_versions, values["drivers"])
     if values["else"] is not None and not (quantity and requires):
         report.problem(values.place_of("else"), "else is for a row of a quantity with requires: give both")
     if values["bits"] and not quantity:
@@ -216,14 +216,12 @@ def _read_random(values: Values | None, report: Report) -> Wander | None:
     return wander
 
 
-def _check_versions(versions: Sequence[str], fact: str) -> None:
+def _check_versions(versions: Sequence[str]) -> None:
     """
-    :raises ValueError: for texts that are no versions, and where there is no fact.
+    :raises ValueError: for texts that are no versions, and for more than two.
     """
-    if not fact:
-        raise ValueError("it is about a fact: give one")
     if len(versions) > 2:
-        raise ValueError("give two versions: the first, and the first that is above")
+        raise ValueError("give the first version, and the first that is above")
     for version in versions:
         if version_number(version) is None:
             raise ValueError(f"{version[:40]!r} is no version, as 580.65")

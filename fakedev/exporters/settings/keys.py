@@ -45,10 +45,10 @@ _SHOWN: Final = (
     Key("random", RANDOM, "A random process that it shows in place of a quantity.", default=None,
         default_words="none"),
     Key(
-        "between",
-        ListOf(Text(), 2, words="list of two versions"),
-        "Of a fact that is a version: a row, which shows 0, only where it is at least the first and below the second.",
-        default=(),
+        "drivers", ListOf(Text(), 1, words="list of one or two versions"),
+        "Devices have it only with a driver of at least the first version, and below the second, if there is one. A "
+        "driver whose version is not known counts as the newest.",
+        default=(), default_words="any",
     ),
     *keys_from(RowSpec, "without_it", "bits", "plus", "per", "times", "unit"),
 )
