@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from time import time
@@ -21,6 +22,8 @@ _TIMEOUT_SECONDS: Final = 60
 #: An answer that is larger is refused: series of 50,000 devices are about this large.
 _MOST_BYTES: Final = 1 << 30
 _RANGE_SECONDS: Final = 300.0
+#: Jobs that an error names.
+_MOST_NAMED: Final = 20
 #: Labels that Prometheus sets, not the exporter.
 _OF_TARGETS: Final = frozenset(("__name__", "instance", "job"))
 #: Series that Prometheus makes itself of each target.
@@ -57,10 +60,14 @@ def read_prometheus(
     query = f"last_over_time({match}[{max(round((end - begin) * 1000), 1)}ms])"
     found = ask("query", {"query": query, "time": f"{end:.3f}"})
     series = found.get("result") if isinstance(found, dict) else None
+    jobs = ""
     if not isinstance(series, list):
         raise ConnectionError(f"{url}: the answer does not come from a Prometheus")
     if not series:
-        raise ValueError(f"{url}: no series of {match} from {_shown(begin)} to {_shown(end)}")
+        with suppress(ConnectionError, ValueError, TypeError):
+            jobs = ", ".join(map(str, ask("label/job/values", {})[:_MOST_NAMED]))
+        raise ValueError(f"{url}: no series of {match} from {_shown(begin)} to {_shown(end)}; "
+                         f"its jobs, of any time: {printable(jobs) or 'none'}")
     metadata = ask("metadata", {})
     pages = pages_of_series(series, metadata if isinstance(metadata, dict) else {})
     if not pages:
@@ -126,7 +133,8 @@ def asked(url: str, what: str, query: Mapping[str, str]) -> Any:
         words = _error_words(error.read(4096))
         if error.code in (400, 422) and words:
             raise ValueError(f"{url}: {printable(words)}") from None
-        raise ConnectionError(f"{address}: {error.code} {printable(error.reason)}") from None
+        remedy = ": the URL ends before /api/v1, as http://localhost:9090" if error.code == 404 else ""
+        raise ConnectionError(f"{address}: {error.code} {printable(error.reason)}{remedy}") from None
     except (URLError, http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         words = plain_reason(reason) if isinstance(reason, OSError) and reason.errno else str(reason)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,9 +43,10 @@ _MOST_VALUES: Final = 60_000_000
 @command(
     "fakedev learn",
     __doc__,
-    Operand("files", "FILE", "OpenMetrics with times, in the order of their times", count="*"),
+    Operand("files", "FILE", "OpenMetrics with times, or pages, of which each is of the time at which its file was "
+            "written; a folder: all of its files, and those in its folders", count="*"),
     Option("prometheus", "URL", "read this Prometheus instead of files"),
-    Option("match", "SELECTOR", "which of its series, as '{job=\"dcgm\"}'", ""),
+    Option("match", "SELECTOR", "which of its series, needed with it, as '{job=\"dcgm\"}'", ""),
     Option("for", "DURATION", "how much of its past, default 7d", 7 * 86_400.0, parse_duration, value="past"),
     Option("to", "TIME", "until then (ISO 8601); default now", value="last"),
     Option("step", "DURATION", "of the values, default 1m; longer for much data", None, parse_duration),
@@ -71,7 +74,11 @@ def learn(options: Namespace) -> None:
         if options.files:
             pages, series, history, window = _of_files(options)
         else:
-            pages, series, history, window = _of_prometheus(options, ask, ask.until(end), progress.show)
+            until = ask.until(end)
+            if options.last and until != end:
+                raise WrongUsage(f"--to: {options.resume} has answers until another time: leave --to out to go on "
+                                 "with it, or name a new folder")
+            pages, series, history, window = _of_prometheus(options, ask, until, progress.show)
         found = learnt_fleet(pages, series, history, window, wanted, progress.show, kept)
     for identity, text in found.identities.items():
         write_file(identity, text)
@@ -80,6 +87,8 @@ def learn(options: Namespace) -> None:
         sent = ", ".join(f"{count} of /api/v1/{what}" for what, count in sorted(ask.sent.items()))
         write_text(sys.stderr, f"fakedev learn: queries: {sent or 'none'}\n")
     _tell(found)
+    shown = shlex.quote(options.output or "fleet.yaml")
+    write_text(sys.stderr, f"fakedev learn: {shown} is written: fakedev serve --config {shown} shows the fleet\n")
 
 
 def _checked(options: Namespace) -> tuple[list[str], Path, float]:
@@ -120,7 +129,8 @@ def _tell(found: Learnt) -> None:
                 shown |= dict.fromkeys(list(shown)[1:], "")
             apart = f"{row.distance:.3f}{' (far)' * (row.distance > FAR)}" if title == "learnt" else ""
             rows.append({"": row.what if title == "read" else "", " ": title, **shown, "distance": apart})
-    write_text(sys.stdout, table(rows))
+    if rows:
+        write_text(sys.stdout, table(rows))
 
 
 _Found = tuple[Sequence[SourcePage], Series, History, Window]
@@ -161,33 +171,55 @@ def _of_prometheus(
 
 
 def _of_files(options: Namespace) -> _Found:
-    """The last page and the series of OpenMetrics files.
+    """The last page and the series of files.
 
     :raises ValueError: for a file that cannot be used, naming it and the line.
     """
-    begin = min(seconds for _, seconds in _samples(options.files[0]))
+    files = _in_order(options.files)
     # A board has one owner at a time: of its series the one that goes on.
-    newest: dict[tuple[str, Labels], tuple[float, str, Labels]] = {}
+    newest: dict[tuple[str, Labels], tuple[float, str, Labels, int]] = {}
     declared: _Declared = {}
-    for row, seconds in _samples(options.files[-1], declared):
+    begin = math.inf
+    for row, seconds in (sample for name in files for sample in _samples(name, declared)):
+        begin = min(begin, seconds)
         board = tuple(label for label in row.labels if label[0] not in OWNERS)
-        if (row.name, board) not in newest or seconds >= newest[row.name, board][0]:
-            newest[row.name, board] = seconds, row.number, row.labels
-    end = max(seconds for seconds, _, _ in newest.values())
+        latest, _, _, count = newest.get((row.name, board), (seconds, "", (), 0))
+        if seconds >= latest:
+            newest[row.name, board] = seconds, row.number, row.labels, count + 1
+    end = max(seconds for seconds, *_ in newest.values())
+    if begin == end:
+        raise ValueError(f"{files[0]}: all samples are of one moment: fakedev clone takes single pages, and of copied "
+                         "pages the times are those of the files (cp -p keeps them)")
     pages = pages_of_series(
         ({"metric": {"__name__": name, **dict(labels)}, "value": (seconds, number)}
-         for (name, _), (seconds, number, labels) in newest.items() if seconds > end - _LAST_SECONDS), declared
+         for (name, _), (seconds, number, labels, _) in newest.items() if seconds > end - _LAST_SECONDS), declared
     )  # fmt: skip
     names = {name for source in pages for name in source.page.families}
+    usual = (end - begin) / max(max(count for *_, count in newest.values()) - 1, 1)
 
     def every_family(_name: str) -> Iterable[tuple[str, Seen]]:
         """All of them at once: the files are long."""
-        return (("", seen) for seen in _series(options.files, sorted(names)))
+        return (("", seen) for seen in _series(files, sorted(names)))
 
     def series(names: Sequence[str], _every: int) -> Iterable[Seen]:
-        return _series(options.files, names)
+        return _series(files, names)
 
-    return pages, series, every_family, Window(begin, end, options.step or _STEP_SECONDS)
+    return pages, series, every_family, Window(begin, end, options.step or max(_STEP_SECONDS, float(round(usual))))
+
+
+def _in_order(words: Sequence[str]) -> list[str]:
+    """The files that were named, and those in folders and in the folders there, in the order of their first samples.
+
+    :raises ValueError: for a file that cannot be used, and for a folder without any.
+    """
+    found: list[str] = []
+    for word in words:
+        folder = Path(word)
+        inside = sorted(path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_file())
+        if folder.is_dir() and not inside:
+            raise ValueError(f"{word}: there is no file in this folder")
+        found += [str(path) for path in inside or [folder]]
+    return sorted(found, key=lambda name: next(_samples(name))[1])
 
 
 #: What a file says of families by the names of their samples, as ``/api/v1/metadata`` has it.
@@ -209,30 +241,46 @@ def _samples(name: str, declared: _Declared | None = None) -> Iterator[tuple[Row
 
 
 def _series(files: Sequence[str], names: Sequence[str]) -> Iterator[Seen]:
-    wanted = {*names}
     for name in files:
         found: dict[tuple[str, Labels], list[tuple[float, float]]] = {}
-        for row, seconds in _rows(name, {}):
-            if row.name in wanted:
-                found.setdefault((row.name, row.labels), []).append((seconds, float(row.number)))
+        for row, seconds in _rows(name, {}, names):
+            found.setdefault((row.name, row.labels), []).append((seconds, float(row.number)))
         for (family, labels), points in found.items():
             values = np.array(points)
             own = dict(labels)
             yield Seen(family, own_labels(own), values[:, 0], values[:, 1], own.get("instance", "target"))
 
 
-def _rows(name: str, declared: _Declared) -> Iterator[tuple[Row, float]]:
+def _rows(name: str, declared: _Declared, names: Sequence[str] | None = None) -> Iterator[tuple[Row, float]]:
+    """The samples of a file with their times.
+
+    :param names: of the families that are wanted, when all lines were read before; None: all.
+    :raises ValueError: for a file that cannot be used, naming it and the line.
+    """
     try:
         page = read_given(name)
+        written = os.stat(name).st_mtime
     except OSError as error:
         raise ValueError(f"{name}: {plain_reason(error)}") from None
     per_second = 1.0 if is_openmetrics(page) else 1000.0
+    if names is not None:  # to read a line takes far longer than to look at how it begins
+        begins = tuple(each.encode() for each in names)
+        page = b"\n".join(line for line in page.split(b"\n") if line.startswith(begins))
+    wanted = {*names} if names is not None else None
+    is_page: bool | None = None
     try:
         for number, row in read_lines(page):
             if isinstance(row, Row):
+                if is_page is None:
+                    is_page = row.time is None
+                if is_page != (row.time is None):
+                    raise ValueError(f"{name}:{number}: some samples have a time, and some have none")
+                if wanted is not None and row.name not in wanted:
+                    continue
                 if row.time is None:
-                    raise ValueError(f"{name}:{number}: the sample has no time: fakedev clone takes single pages")
-                yield row, float(row.time) / per_second
+                    yield row._replace(labels=(*row.labels, ("instance", Path(name).parent.name or "target"))), written
+                else:
+                    yield row, float(row.time) / per_second
             else:
                 known = declared.setdefault(row.name, [{}])
                 known[0][row.word.lower()] = row.text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,10 @@ QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 #: Looks at a board, and the limit of boards times looks of a learnt fleet.
 LOOK_SECONDS: Final = 60.0
 _MOST_LOOKS: Final = 4_000_000
+#: A fleet with fewer is simulated with several seeds: a day of few boards has few large jobs, whose memory and length
+#: are a matter of chance.
+_ENOUGH_LOOKS: Final = 400_000
+_MOST_DRAWS: Final = 4
 _MIB: Final = 2**20
 #: A larger distance is far, as in doc/plausibility.md.
 FAR: Final = 0.1
@@ -53,17 +57,27 @@ def likeness(
     """The quantities, in the order of a report.
 
     :param tracks: of whole boards.
-    :param spec: of the learnt fleet, which is simulated for as long a time.
+    :param spec: of the learnt fleet, which is simulated for as long a time, a small one with several seeds.
     :param show: is told the share that is done.
     """
-    rows = _of_boards(tracks, jobs, counters, spec, window, show)
+    boards = sum(len(pool.nodes) * pool.devices_per_node for pool in spec.pools)
+    looks = max(min(round((window.end - window.begin) / LOOK_SECONDS), _MOST_LOOKS // boards), 1)
+    count = min(max(_ENOUGH_LOOKS // (boards * looks), 1), _MOST_DRAWS)
+    specs = [replace(spec, seed=spec.seed + number) for number in range(count)]
+    draws = [
+        _drawn(own, looks, lambda share, number=number: show((number + share) / count))  # type: ignore[misc]
+        for number, own in enumerate(specs)
+    ]
+    rows = _of_boards(tracks, jobs, counters, draws, window)
     coming = [job for job in jobs if not job.is_older]
     if coming and spec.cluster is not None:
-        boards = sum(len(pool.nodes) * pool.devices_per_node for pool in spec.pools)
         largest = max(max(size for size, _ in kind.sizes) for kind in spec.cluster.jobs)
-        drawn = Arrivals(spec.seed, spec.cluster, boards, largest)
         span = window.end - window.begin
-        come = [job for slot in range(round(span / SLOT_SECONDS)) for job in drawn.in_slot(slot, window.begin)]
+        arrivals = [Arrivals(own.seed, spec.cluster, boards, largest) for own in specs]
+        come = [
+            job for drawn in arrivals for slot in range(round(span / SLOT_SECONDS))
+            for job in drawn.in_slot(slot, window.begin)
+        ]  # fmt: skip
         if come:
             # Both are seen until the window ends.
             lengths = [min(job.left_seconds, max(span - job.arrived_seconds, window.step)) for job in come]
@@ -71,18 +85,26 @@ def likeness(
             sizes = [job.size for job in coming], [job.size for job in come]
             rows.append(_row("boards of jobs", *sizes, is_logarithmic=True))
             per_day = 86_400.0 / span
-            rows.append(_row("jobs a day", [len(coming) * per_day], [len(come) * per_day], is_logarithmic=True))
+            rows.append(_row("jobs a day", [len(coming) * per_day], [len(come) * per_day / count], is_logarithmic=True))
     return rows
 
 
-def _of_boards(
-    tracks: Sequence[Track], jobs: Sequence[SeenJob], counters: Counters, spec: FleetSpec, window: Window,
-    show: Callable[[float], None],
-) -> list[Row]:  # fmt: skip
+class _Draw(NamedTuple):
+    """What the whole boards of a learnt fleet show with a seed.
+
+    :ivar shown: by quantity, shape (looks, boards).
+    :ivar owners: the same shape.
+    :ivar throttled: seconds in which something took clock away, by its quantity; the mean of boards.
+    """
+
+    shown: dict[str, Floats]
+    owners: Keys
+    throttled: dict[str, float]
+
+
+def _drawn(spec: FleetSpec, looks: int, show: Callable[[float], None]) -> _Draw:
     fleet = Fleet(spec)
     is_whole = fleet.roster.parts.is_whole
-    boards = len(is_whole)
-    looks = max(min(round((window.end - window.begin) / LOOK_SECONDS), _MOST_LOOKS // boards), 1)
     every = max(round(LOOK_SECONDS / spec.tick_seconds), 1)
     shown: dict[str, list[Floats]] = {USAGE: [], POWER: [], MEMORY: []}
     owners: list[Keys] = []
@@ -93,27 +115,45 @@ def _of_boards(
             found.append(getattr(fleet, quantity)[is_whole])
         owners.append(_owners(fleet)[is_whole])
         show((look + 1) / looks)
+    throttled = {name: getattr(fleet, name) for name in THROTTLES if hasattr(fleet, name)}
+    return _Draw(
+        {quantity: np.array(found) for quantity, found in shown.items()}, np.array(owners),
+        {name: float(np.nan_to_num(seconds).mean()) for name, seconds in throttled.items()},
+    )  # fmt: skip
+
+
+def _of_boards(
+    tracks: Sequence[Track], jobs: Sequence[SeenJob], counters: Counters, draws: Sequence[_Draw], window: Window
+) -> list[Row]:
     units = {USAGE: ("usage, %", 100.0), POWER: ("power, W", 1.0), MEMORY: ("memory, MiB", 1.0 / _MIB)}
     rows = []
     for quantity, (what, factor) in units.items():
         read = [track.numbers[quantity] for track in tracks if quantity in track.numbers]
         if read:
-            rows.append(_row(what, factor * np.concatenate(read), factor * np.concatenate(shown[quantity])))
-    usage = np.array(shown[USAGE])
+            learnt = np.concatenate([draw.shown[quantity] for draw in draws])
+            rows.append(_row(what, factor * np.concatenate(read), factor * learnt))
     lag = max(round(window.step / LOOK_SECONDS), 1)
     before, after = _pairs(tracks, lag * LOOK_SECONDS)
-    if len(before) and len(usage) > lag:
-        rows.append(_number(f"autocorrelation of usage after {lag * LOOK_SECONDS:g} s", _correlation(before, after),
-                            _correlation(usage[:-lag], usage[lag:])))  # fmt: skip
+    looks = len(draws[0].owners)
+    if len(before) and looks > lag:
+        usages = [draw.shown[USAGE] for draw in draws]
+        own = _correlation(
+            np.concatenate([usage[:-lag] for usage in usages]), np.concatenate([usage[lag:] for usage in usages])
+        )
+        what = f"autocorrelation of usage after {lag * LOOK_SECONDS:g} s"
+        rows.append(_number(what, _correlation(before, after), own))
     alike = together(matrices([job for job in jobs if not job.is_constant]))
-    shown_alike = together(_shown_jobs(usage[-_COMPARED_LOOKS:], np.array(owners[-_COMPARED_LOOKS:])))
+    shown_alike = together(
+        job for draw in draws for job in _shown_jobs(draw.shown[USAGE][-_COMPARED_LOOKS:],
+                                                     draw.owners[-_COMPARED_LOOKS:])
+    )  # fmt: skip
     if alike is not None and shown_alike is not None:
         rows.append(_number("correlation of two boards of a job", alike, shown_alike))
     span = looks * LOOK_SECONDS
     for quantity, what in THROTTLES.items():
         risen, _, seconds = counters.watched(quantity)
-        if seconds and hasattr(fleet, quantity):
-            learnt_seconds = float(np.nan_to_num(getattr(fleet, quantity)).mean())
+        if seconds and quantity in draws[0].throttled:
+            learnt_seconds = float(np.mean([draw.throttled[quantity] for draw in draws]))
             rows.append(_number(what, 100.0 * risen / seconds, 100.0 * learnt_seconds / span))
     return rows
 
