@@ -507,9 +507,9 @@ def _condition(row: RowSpec) -> str:
         return f"it is shown only at times: while {' or '.join(row.where)} is not 0"
     if row.unless or row.without:
         return f"it is shown only at times: while {' and '.join((*row.unless, *row.without))} is 0 or missing"
-    if row.drivers:
-        return f"it is shown only where driver_version is from {' to below '.join(row.drivers)}"
-    return f"it is shown only where the device type or the pool gives {row.fact}" if row.fact else ""
+    if row.fact:
+        return f"it is shown only where the device type or the pool gives {row.fact}"
+    return f"it is shown only where driver_version is from {' to below '.join(row.drivers)}" if row.drivers else ""
 
 
 def _shown(matcher: Matcher) -> str:

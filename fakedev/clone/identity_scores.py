@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count, product
 from typing import Final
 
 from fakedev.base.names import without_variables
@@ -77,55 +78,54 @@ def scored(
     names = [identity] if identity else likely_identities(capture.families, catalog, report)
     if not names:
         raise ValueError(f"{source}: no identity has any of its families; name one with --identity")
-    recognized = device or recognized_device(capture.label_values(), catalog)
-    board = shown_board(capture)
-    model = None if recognized or not board else device_of_model(board, catalog)
-    found = recognized or model
+    found, remark = (device, "") if device else _shown_device(capture, catalog)
     devices = [found] if found else alike_devices(usual_device(names, catalog, report), catalog)
-    thin = thinned(capture)
     steps = 2 * len(names) + (1 if found else len(names) + len(devices))
-    done = 0
+    done = count(1)
+    of_page = partial(_scores, capture, thinned(capture), catalog, report, compare, is_fragment=is_fragment)
 
     def scores(wanted: Sequence[str], boards: Sequence[str], *, is_idle: bool = False) -> list[Scored]:
-        nonlocal done
         made: list[Scored] = []
-        for name in wanted:
-            for board in boards:
-                try:
-                    made += _scores(
-                        name, board, capture, thin, catalog, report, compare, is_idle=is_idle, is_fragment=is_fragment
-                    )
-                except ConfigurationError:
-                    if name == names[-1] and not made:
-                        raise  # of several, one that cannot show such boards is not the most similar
-                done += 1
-                if show is not None:
-                    show(done / steps)
+        for name, board in product(wanted, boards):
+            try:
+                made += of_page(name, board, is_idle=is_idle)
+            except ConfigurationError:
+                if name == names[-1] and not made:
+                    raise  # of several, one that cannot show such boards is not the most similar
+            if show is not None:
+                show(next(done) / steps)
         return made
 
-    every, notes = scores(names, devices[:1]), list(report.notes)
-    if found is None:
+    every = scores(names, devices[:1])
+    if not found:
         # The nearest board is that of the most similar page of the identity that is best on any board.
-        nearest = max(scores([max(every, key=similarity).identity], devices), key=_similarity_of_boards).device
-        every = scores(names, [nearest]) if nearest != devices[0] else every
-        said = f"the board {board!r} is in no device type" if board else "the page does not name its board"
-        notes.append(f"{said}: compared with the nearest, {nearest}")
-    if model is not None:
-        notes.append(f"the board {board!r} is in no device type: compared with that of its model, {model}")
+        found = max(scores([max(every, key=similarity).identity], devices), key=_similarity_of_boards).device
+        every = scores(names, [found]) if found != devices[0] else every
+        remark = f"{remark}: compared with the nearest, {found}"
     best = max(every, key=similarity)
     # Of a capture of idle boards, the numbers are those of such a page.
     idle = scores([best.identity], [best.device], is_idle=True)
     if max(score.result.percent for score in idle) > best.result.percent:
         every += idle + scores([name for name in names if name != best.identity], [best.device], is_idle=True)
-        best = max(every, key=similarity)
-    if best.own:
-        notes.append(
-            f"{', '.join(best.own)}: only a counters file of one's own turns this on in that release, so TYPE and "
-            "HELP of it are not compared"
-        )
     best_of = {score.identity: score for score in sorted(every, key=similarity)}
     ordered = sorted(best_of.values(), key=similarity, reverse=True)
-    return ScoreReport(source, tuple(ordered), tuple(notes))
+    own = ", ".join(ordered[0].own)
+    of_own = own and (
+        f"{own}: only a counters file of one's own turns this on in that release, so TYPE and HELP of it are not "
+        "compared"
+    )
+    return ScoreReport(source, tuple(ordered), (*report.notes, *filter(None, (remark, of_own))))
+
+
+def _shown_device(capture: CapturedPage, catalog: Catalog) -> tuple[str, str]:
+    """The device type of a page's boards, empty for one that the catalog has not; and a remark, or nothing."""
+    recognized = recognized_device(capture.label_values(), catalog)
+    board = shown_board(capture)
+    if recognized or not board:
+        return recognized or "", "" if recognized else "the page does not name its board"
+    model = device_of_model(board, catalog) or ""
+    said = f"the board {board!r} is in no device type"
+    return model, f"{said}: compared with that of its model, {model}" if model else said
 
 
 def judged(
@@ -191,8 +191,8 @@ def _similarity_of_boards(scored: Scored) -> tuple[int, float]:
 
 
 def _scores(
-    name: str, device: str, capture: CapturedPage, thin: CapturedPage, catalog: Catalog, report: Report,
-    compare: Compare | None, *, is_idle: bool, is_fragment: bool,
+    capture: CapturedPage, thin: CapturedPage, catalog: Catalog, report: Report, compare: Compare | None,
+    name: str, device: str, *, is_idle: bool, is_fragment: bool,
 ) -> Iterator[Scored]:
     """The scores of an identity on a device, also as pages of boards in MIG mode without instances.
 

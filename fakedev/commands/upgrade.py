@@ -201,11 +201,8 @@ def _of_alerts(rules: Mapping[str, RuleFile], releases: _Releases, scenario: str
     findings = []
     shown = {family.name for identity in (releases.old, releases.new) for family in identity.families}
     for rule_file in rules.values():
-        if _is_foreign(rule_file, shown):
-            findings += [_unless_missing(_of_alert(rule, releases.names, [set()] * 4), rule.metrics, ())
-                         for rule in rule_file.alerts]  # fmt: skip
-            continue
-        old_pages, new_pages, last_seconds = releases.pages(rule_file)
+        is_foreign = _is_foreign(rule_file, shown)
+        old_pages, new_pages, last_seconds = ([], [], 0.0) if is_foreign else releases.pages(rule_file)
         tries = ((rule_file, old_pages), *((version, new_pages) for version in _versions(rule_file, releases.names)))
         results = [fired(version, pages, last_seconds) for version, pages in tries]
         for rule in rule_file.alerts:

@@ -151,4 +151,6 @@ class FleetPart(Part):
             self._moves, self._keeps_freed = self.fleet.moves, True
         elif self._keeps_freed:  # the first tick after a change of the fleet, or after many, that has none
             self._keeps_freed = False
+            if self._moves is not None:
+                self._moves.before.links.forget()
             give_back_freed_memory()

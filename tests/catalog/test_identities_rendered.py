@@ -269,18 +269,16 @@ class TestNvidiaGpuExporter:
         )
         assert {name: ours[name] for name in facts} == {name: theirs[name] for name in facts}
 
-    @pytest.mark.parametrize(
-        ("driver", "reasons", "has_reserved", "has_encoder"),
-        [("471.11", "throttle", False, False), ("525.60.13", "throttle", True, False), ("535.129.03", "event", True, True)],
-    )
-    def test_columns_follow_from_the_driver(
-        self, driver: str, reasons: str, has_reserved: bool, has_encoder: bool
-    ) -> None:
+    @pytest.mark.parametrize(("driver", "reasons", "others"), [
+        ("471.11", "throttle", (False, False)), ("525.60.13", "throttle", (True, False)),
+        ("535.129.03", "event", (True, True)),
+    ])  # fmt: skip
+    def test_columns_follow_from_the_driver(self, driver: str, reasons: str, others: tuple[bool, bool]) -> None:
         """A release of 2022 ran with all of these."""
         pool = f"{{name: p, nodes: 1, device: t4, identity: nvidia-gpu-exporter@0.4, driver: {driver}}}"
         names = set(re.findall(r"^# TYPE nvidia_smi_(\w+) ", page_of(*made(pool)), re.MULTILINE))
         assert {each for each in ("throttle", "event") if f"clocks_{each}_reasons_active" in names} == {reasons}
-        assert ("memory_reserved_bytes" in names, "utilization_encoder_ratio" in names) == (has_reserved, has_encoder)
+        assert ("memory_reserved_bytes" in names, "utilization_encoder_ratio" in names) == others
 
     def test_what_a_pool_says(self) -> None:
         """It takes the place of the type's; what is no number has no row."""

@@ -33,6 +33,16 @@ def links(fleet: Fleet, name: str, device: int = 0, level: str = "link") -> list
     return found
 
 
+def test_forgotten_arrays_are_made_again() -> None:
+    """A layout that is no longer in use takes little memory, and answers as before."""
+    layout = make_fleet(boards_of("h100", nodes=2)).roster.links
+    before = [layout.owners.copy(), layout.remotes.copy(), layout.switch_numbers.copy()]
+    kept = layout.owners
+    layout.forget()
+    assert layout.owners is not kept
+    assert all(map(np.array_equal, before, [layout.owners, layout.remotes, layout.switch_numbers]))
+
+
 class TestPattern:
     @pytest.mark.parametrize(
         ("count", "layout", "devices", "peers"),
