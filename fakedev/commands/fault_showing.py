@@ -30,7 +30,7 @@ from fakedev.kubernetes.devices.health import HealthWatch, NodeHealth
 from fakedev.kubernetes.devices.offered_devices import NodeDevices
 from fakedev.kubernetes.devices.resource_slices import taint_of
 from fakedev.kubernetes.nodes.node_status import KWOK_NODE, reports_of_health
-from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode
+from fakedev.kubernetes.nodes.simulated_node import ClusterNode
 from fakedev.lines.grammar import ProtocolError
 from fakedev.lines.words import parse_words
 from fakedev.nvml.amd_errors import afid_of

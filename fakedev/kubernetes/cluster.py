@@ -21,7 +21,8 @@ from fakedev.fleet.spec.workload_fields import fields_of_workload
 from fakedev.kubernetes.devices.health import NodeHealth
 from fakedev.kubernetes.devices.offered_devices import NodeDevices
 from fakedev.kubernetes.nodes.node_status import NodePatches, Report, of_node, reports_of_health
-from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode, NodeTable
+from fakedev.kubernetes.nodes.node_table import NodeTable
+from fakedev.kubernetes.nodes.simulated_node import ClusterNode
 from fakedev.kubernetes.pods import Pod, read_pod
 from fakedev.kubernetes.workloads.pod_record import PodRecord
 from fakedev.kubernetes.workloads.pod_records import PodTable

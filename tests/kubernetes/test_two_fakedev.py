@@ -26,7 +26,7 @@ from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.devices.dra import DRIVER, Claim, Result
 from fakedev.kubernetes.devices.node_ledger import STARTING, ContainerIds, Grant, Mechanism, recorded_ids
 from fakedev.kubernetes.nodes.node_view import Allocation
-from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode
+from fakedev.kubernetes.nodes.simulated_node import ClusterNode
 from fakedev.kubernetes.pods import ClaimUse, Container, ContainerKind, Pod
 from tests.kubernetes.objects import GPU, pool
 

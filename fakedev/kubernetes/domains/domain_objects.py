@@ -24,7 +24,7 @@ from fakedev.kubernetes.domains.compute_domain import (
     nodes_of_domains,
     status_of_domain,
 )
-from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode
+from fakedev.kubernetes.nodes.simulated_node import ClusterNode
 from fakedev.kubernetes.writer import AGAIN_SECONDS, Writer
 from fakedev.runtime.clock import no_op
 from fakedev.runtime.http_client import ApiError

@@ -25,7 +25,7 @@ from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.devices.health import KUBELET_RESTART, NODE_DOWN, PLUGIN_DOWN
 from fakedev.kubernetes.faults.device_fault import Landing
 from fakedev.kubernetes.faults.fault_signs import NODE_EVENTS, SIGNS, Sign, makes_unhealthy
-from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode
+from fakedev.kubernetes.nodes.simulated_node import ClusterNode
 
 #: The values of a quantity that the file for NVML has now: positions of boards, ascending, and values, both (B,).
 NvmlValues = Callable[[str], tuple[Positions, Floats]]

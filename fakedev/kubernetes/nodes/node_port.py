@@ -30,7 +30,7 @@ from fakedev.kubernetes.nodes.node_view import (
     to_fields,
     view_changed,
 )
-from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode
+from fakedev.kubernetes.nodes.simulated_node import ClusterNode
 from fakedev.lines.framing import JSON_LINES
 from fakedev.lines.grammar import ProtocolError, Request
 from fakedev.lines.json_lines import Reply, encode_error, load_object

@@ -15,7 +15,7 @@ from fakedev.kubernetes.devices.dra import quantity
 from fakedev.kubernetes.devices.node_ledger import Mechanism
 from fakedev.kubernetes.devices.resource_slices import MADE_BY
 from fakedev.kubernetes.devices.sharing import quantity_bytes
-from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode
+from fakedev.kubernetes.nodes.simulated_node import ClusterNode
 from fakedev.kubernetes.runai.operator import NumaLayout
 
 GROUP: Final = "topology.node.k8s.io"

@@ -12,7 +12,7 @@ from fakedev.kubernetes.devices.dra import ClaimedDevices, with_labels
 from fakedev.kubernetes.devices.offered_devices import Slot
 from fakedev.kubernetes.devices.sharing import WHOLE
 from fakedev.kubernetes.nodes.node_status import ReportedMessages
-from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode
+from fakedev.kubernetes.nodes.simulated_node import ClusterNode
 from fakedev.kubernetes.pods import Pod
 from fakedev.kubernetes.workloads.work import PodWork, within, workloads_of
 

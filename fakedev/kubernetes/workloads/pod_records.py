@@ -16,8 +16,9 @@ from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.kubernetes.devices.dra import CHANNEL_DRIVER, DRIVER, Claim, claimed_devices
 from fakedev.kubernetes.devices.health import NodeHealth
 from fakedev.kubernetes.devices.node_ledger import ContainerIds, Grant, NotEnough, recorded_ids, recorded_text
+from fakedev.kubernetes.nodes.node_table import NodeTable
 from fakedev.kubernetes.nodes.node_view import Allocation, PreparedDevice
-from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode, NodeTable
+from fakedev.kubernetes.nodes.simulated_node import ClusterNode
 from fakedev.kubernetes.pods import Pod
 from fakedev.kubernetes.workloads.kubelet_reports import KubeletReports
 from fakedev.kubernetes.workloads.pod_record import PodKey, PodRecord, WorkKey

@@ -12,7 +12,7 @@ import pytest
 from fakedev.fleet.events import ChangeNodes, Where
 from fakedev.fleet.fleet import Fleet
 from fakedev.kubernetes.controller import FleetNodes
-from fakedev.kubernetes.nodes.simulated_nodes import ClusterNode
+from fakedev.kubernetes.nodes.simulated_node import ClusterNode
 from fakedev.runtime.turns import STEPS_AT_ONCE, Inbox
 from tests.support.kube.api_server import node, pod
 from tests.support.kube.followed import GPU, LABEL, FollowedCluster
