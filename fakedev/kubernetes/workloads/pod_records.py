@@ -51,9 +51,7 @@ class PodTable:
     """
 
     def __init__(self, settings: KubernetesSettings, nodes: NodeTable, report: ReportOfPod) -> None:
-        self._settings = settings
-        self._nodes = nodes
-        self._report = report
+        self._settings, self._nodes, self._report = settings, nodes, report
         self._pods: dict[PodKey, PodRecord] = {}
         #: The pods bound to each node, also to nodes that are not simulated (yet), in order of arrival.
         self._bound: dict[str, dict[PodKey, None]] = {}
