@@ -61,14 +61,14 @@ def layout_of(
     if name not in (configs or made):
         known = (*configs, *made)
         hint = did_you_mean(name, known, f"; there are {', '.join(known)}")
-        raise ValueError(f"label {MIG_CONFIG}: no configuration {name!r} for {devices.pool.device_type.name}{hint}")
+        raise ValueError(f"no configuration {name!r} for {devices.pool.device_type.name}{hint}")
     if made:
         return (made[name],) * len(devices.boards)
     layout = list(layout_now(devices))
     for entry in configs[name]:
         for index, board in enumerate(devices.boards):
             if _is_of(entry, index, board):
-                layout[index] = _wanted(mig, entry, f"label {MIG_CONFIG}={name}")
+                layout[index] = _wanted(mig, entry)
     return tuple(layout)
 
 
@@ -120,7 +120,7 @@ def _is_of(entry: MigEntry, index: int, board: Mapping[str, str]) -> bool:
     return is_listed and (not entry.filter or identity in map(str.lower, entry.filter))
 
 
-def _wanted(mig: Mig, entry: MigEntry, what: str) -> tuple[Instance, ...] | None:
+def _wanted(mig: Mig, entry: MigEntry) -> tuple[Instance, ...] | None:
     """:raises ValueError: when a board cannot have the instances."""
     if not entry.is_enabled:
         return None
@@ -129,12 +129,9 @@ def _wanted(mig: Mig, entry: MigEntry, what: str) -> tuple[Instance, ...] | None
         profile = mig.profile(name)
         if profile is None:
             known = [profile.name for profile in mig.profiles]
-            raise ValueError(f"{what}: no profile {name!r}{did_you_mean(name, known, f'; there are {known}')}")
+            raise ValueError(f"no profile {name!r}{did_you_mean(name, known, f'; there are {known}')}")
         profiles += [profile] * count
-    try:
-        return tuple(instance_of(mig, part) for part in instances(mig, profiles))
-    except ValueError as error:
-        raise ValueError(f"{what}: {error}") from None
+    return tuple(instance_of(mig, part) for part in instances(mig, profiles))
 
 
 def shape(layout: Layout) -> Sequence[tuple[str, ...] | None]:

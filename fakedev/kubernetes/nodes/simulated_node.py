@@ -54,6 +54,7 @@ from fakedev.kubernetes.nodes.node_status import (
     shared_texts,
 )
 from fakedev.kubernetes.nodes.node_view import NodeView, ViewedSlot
+from fakedev.kubernetes.runai.mig_annotation import MIG_ANNOTATION, annotated_layout
 from fakedev.kubernetes.runai.operator import operator_annotations, operator_labels
 
 
@@ -65,7 +66,7 @@ class ClusterNode:
     :param others: further resources of the node, besides its devices; they may be set anew.
     :param base: its pool as the configuration has it, where boards are divided otherwise; None: the same.
     :ivar base, pool: its pool as the configuration has it, and with the boards divided as they are.
-    :ivar asked: the value of its label ``nvidia.com/mig.config`` that was seen last.
+    :ivar asked: what asked for instances last: the label ``nvidia.com/mig.config``, or the annotation of run-ai.
     :ivar mig_state: the value of ``mig.config.state``, or :data:`DIVIDING`; empty: nothing was asked.
     :ivar layout: what was asked for, by this label or by claims.
     :ivar is_partitionable: whether claims divide its boards.
@@ -167,19 +168,29 @@ class ClusterNode:
         return known.isdecimal() and other.isdecimal() and int(known) > int(other)
 
     def follow_mig_config(self) -> str:
-        """Follow the label ``nvidia.com/mig.config`` as it is now; why the new state is ``failed``, else empty."""
-        name = (self.item["metadata"].get("labels") or {}).get(MIG_CONFIG, "")
-        if name in ("", self.asked) or mig_of(self.base.device_type) is None:
+        """Follow what asks for its instances as it is now; why the new state is ``failed``, else empty.
+
+        That is the label ``nvidia.com/mig.config``; without it, for those of fake-gpu-operator, its annotation.
+        """
+        metadata, mig = self.item["metadata"], mig_of(self.base.device_type)
+        name = (metadata.get("labels") or {}).get(MIG_CONFIG, "")
+        text = (metadata.get("annotations") or {}).get(MIG_ANNOTATION, "") if self._settings.is_compatible else ""
+        asked = f"label {MIG_CONFIG}={name}" if name else f"annotation {MIG_ANNOTATION}: {text}" if text else ""
+        if asked in ("", self.asked) or mig is None:
             return ""
-        self.asked = name
+        self.asked = asked
         if self.is_partitionable:
             self.mig_state = FAILED
-            return f"label {MIG_CONFIG}={name}: claims divide its boards (dynamic-mig)"
+            return f"{self._asked_by}: claims divide its boards (dynamic-mig)"
         try:
-            self.layout = layout_of(self.devices, name, self._settings.mig_configs)
+            self.layout = (
+                layout_of(self.devices, name, self._settings.mig_configs)
+                if name
+                else annotated_layout(text, layout_now(self.devices), mig)
+            )
         except ValueError as problem:
             self.mig_state = FAILED
-            return str(problem)
+            return f"{self._asked_by}: {problem}"
         self.mig_state = PENDING if self._to_divide else SUCCESS
         return ""
 
@@ -189,7 +200,12 @@ class ClusterNode:
             return ""
         used = sorted({grant.slot.index for grant in self.ledger} & {*self._to_divide})
         self.mig_state = FAILED if used else DIVIDING
-        return f"label {MIG_CONFIG}={self.asked}: pods have boards that it divides: {used}" if used else ""
+        return f"{self._asked_by}: pods have boards that it divides: {used}" if used else ""
+
+    @property
+    def _asked_by(self) -> str:
+        """What asks for its instances, without the text of an annotation."""
+        return self.asked.partition(":")[0]
 
     def divide_for(self, claimed: Collection[str]) -> None:
         """Ask for the instances that claims have, by the names of their devices."""

@@ -98,6 +98,38 @@ def test_a_node_of_the_operator(cluster: FollowedCluster) -> None:
     }.items() <= item["metadata"]["labels"].items()
 
 
+MIG = """
+version: v1
+mig-configs:
+  selected:
+    - devices: ["1"]
+      mig-enabled: true
+      mig-devices: [{name: 1g.5gb, position: 0, size: 1}, {name: 3g.20gb, position: 4, size: 4}]
+"""
+
+
+def test_instances_by_annotation(cluster: FollowedCluster) -> None:
+    """As its MIG faker takes them: instances of single boards at their places. A mistake changes nothing."""
+
+    def ask(text: str) -> str:
+        cluster.modify("nodes", "a", {"metadata": {"annotations": {"run.ai/mig.config": text}}}, ticks=6)
+        return str(cluster.node("a")["metadata"]["labels"]["nvidia.com/mig.config.state"])
+
+    assert ask(MIG) == "success"
+    capacity = cluster.node("a")["status"]["capacity"]
+    assert [capacity[name] for name in (GPU, "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb")] == ["1", "1", "1"]
+    mapping = json.loads(base64.b64decode(cluster.node("a")["metadata"]["annotations"]["run.ai/mig-mapping"]))
+    places = {board: sorted(each["position"] for each in found) for board, found in mapping.items() if found}
+    assert places == {"1": [0, 4]}
+    mistakes = {"position: 4": "position: 5", "3g.20gb": "3g.21gb", '"1"': '"7"', "selected": "all", "version: v1": "["}
+    for mistake in (*(MIG.replace(*each) for each in mistakes.items()), MIG + "#" * 20_000):
+        assert ask(mistake) == "failed"
+        assert cluster.node("a")["status"]["capacity"] == capacity
+    assert [reason for _, reason, _ in cluster.events("a")].count("MigConfigFailed") == 6
+    assert ask("mig-configs: {selected: [{devices: [1], mig-enabled: false}]}") == "success"
+    assert cluster.node("a")["status"]["capacity"][GPU] == "2"
+
+
 def test_the_config_map_of_a_node(cluster: FollowedCluster) -> None:
     """Named and labelled as the operator does; the node owns it, so that it goes with the node in any case."""
     item = config_map(cluster)

@@ -96,7 +96,7 @@ affinity:
 {{- $values := .Values -}}
 {{- $reasons := dict
   "kwokGpuDevicePlugin" "KWOK nodes always get their devices from the service"
-  "migFaker" "instances are configured by mig and mig-strategy of a pool"
+  "migFaker" "the service follows the annotation run.ai/mig.config"
   "builtinProfiles" "the profiles are device types of fakedev"
   "customProfiles" "configure a device type"
   "prometheus" "utilization by requests of Knative is not followed"
