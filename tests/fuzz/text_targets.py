@@ -20,6 +20,7 @@ from fakedev.exporters.hpc_jobs import jobs_of
 from fakedev.exporters.settings.identities import chosen_release, releases_in
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.selectors import resolve
+from fakedev.fleet.parts.mig import mig_of
 from fakedev.fleet.spec import profiles
 from fakedev.fleet.spec.fault_kinds import fault_from_fields
 from fakedev.fleet.spec.fleet_spec import MetricName
@@ -27,6 +28,7 @@ from fakedev.fleet.spec.limits import parse_shard, shard_of_host
 from fakedev.fleet.spec.quantities import tally_of
 from fakedev.fleet.spec.workload_fields import workload_from_fields
 from fakedev.fleet.verbs import parse_bare_workload
+from fakedev.kubernetes.runai.mig_annotation import annotated_layout
 from fakedev.lines.framing import Opening
 from fakedev.lines.grammar import Grammar, ProtocolError
 from fakedev.lines.json_lines import load_object, parse_json_line
@@ -143,6 +145,19 @@ def _run_seeds() -> list[bytes]:
     answer = {"status": "success", "data": {"result": [{"metric": {"__name__": "P"}, "values": [[1.5, "70"]]}]}}
     own = "time,usage_ratio,power [mW],clock [GHz],temperature,work\n1.5,0.5,70000,1.2,40,tensor\n"
     return [each.encode() for each in (head + "".join(lines), "".join(series) + "# EOF\n", json.dumps(answer), own)]
+
+
+_ANNOTATION: Final = (
+    b'version: v1\nmig-configs:\n  selected:\n  - devices: ["0"]\n    mig-enabled: true\n'
+    b"    mig-devices: [{name: 1g.10gb, position: 0, size: 1}, {name: 3g.40gb, position: 4, size: 4}]\n"
+)
+
+
+def _annotations() -> Parsers:
+    """The instances that annotations of nodes ask for."""
+    mig = mig_of(seeds.small_fleet().fleet.pools[0].device_type)
+    assert mig is not None
+    return Parsers((ValueError,), lambda text: annotated_layout(text, (None,) * 8, mig))
 
 
 def _web_configs() -> Parsers:
@@ -296,5 +311,6 @@ TARGETS: Final = (
     Target("queue logs", _queue_logs, _queue_log_seeds, lambda: seeds.words_of(_queue_log_seeds())),
     Target("HTTP heads", Heads, seeds.requests, lambda: seeds.words_of(seeds.requests()), rounds=2000),
     Target("flags", Flags, seeds.arguments_of_programs, _flag_words, rounds=1000),
+    Target("annotations", _annotations, lambda: [_ANNOTATION], lambda: seeds.words_of([_ANNOTATION]), rounds=500),
     Target("runs", _runs, _run_seeds, lambda: seeds.words_of(_run_seeds()), rounds=500),
 )

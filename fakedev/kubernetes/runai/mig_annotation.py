@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fakedev.fleet.parts.mig import Instance, Mig, placed
 from fakedev.fleet.spec.fleet_spec import Layout
-from fakedev.schema.places import Report
+from fakedev.schema.places import ConfigurationError, Report
 from fakedev.schema.reader import read_document
 from fakedev.schema.sections import INVALID, Key, Section
 from fakedev.schema.types import Boolean, Integer, ListOf, Text
@@ -65,10 +65,12 @@ def annotated_layout(text: str, layout: Layout, mig: Mig) -> Layout:
     if len(text) > _LONGEST:
         raise ValueError(f"it has {len(text)} characters: at most {_LONGEST}")
     report = Report()
-    document = read_document(text, MIG_ANNOTATION, report)
-    values: Any = INVALID if document is None else _CONFIG.read(document, "", report)
-    if problems := report.sorted_problems():
-        raise ValueError(f"line {problems[0].line}: {problems[0].text}")
+    try:
+        document = read_document(text, MIG_ANNOTATION, report)
+        values: Any = INVALID if document is None else _CONFIG.read(document, "", report)
+        report.raise_if_any()
+    except ConfigurationError as error:
+        raise ValueError(f"line {error.problems[0].line}: {error.problems[0].text}") from None
     wanted = list(layout)
     for boards in values["mig-configs"]["selected"]:
         instances = tuple(Instance(each["name"], each["position"]) for each in boards["mig-devices"])
