@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
-from fakedev.schema.places import Listing, Node, Report, Scalar, Table
+from fakedev.schema.places import ConfigurationError, Listing, Node, Report, Scalar, Table
 from fakedev.schema.reader import read_document
 
 #: Longer texts are not read as YAML, which takes some microseconds for each character.
@@ -41,7 +42,9 @@ def rules_of(text: str) -> list[PastedRule]:
         return []
     if "\n" not in text:
         text = text.replace("\\n", "\n")  # as a shell leaves it in quotes
-    tree = read_document(text, "", Report()) if len(text) <= _MAX_CHARACTERS else None
+    tree = None
+    with suppress(ConfigurationError):  # too many mistakes to go on
+        tree = read_document(text, "", Report()) if len(text) <= _MAX_CHARACTERS else None
     return list(_in_tree(tree) if tree is not None else _in_line(text))
 
 

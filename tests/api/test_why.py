@@ -110,6 +110,7 @@ UUID = "the UUID of a/1"
         ("groups: [{rules: [{record: r, expr: up}, {alert: A, expr: up > 1}]}]", "", "query", "the first of 2 rules"),
         ('  - alert: A\n    expr: "up"\n  - alert: B\n    expr: up > 2', "", "query", "up is on no page"),
         ("- alert: A expr: up > 1 - alert: B expr: up > 2", "", "query", "first of 2 rules"),
+        ("expr: up > 1\n" + "for: 5m\n" * 150, "", "query", "up is on no page"),  # more mistakes than are looked for
         ("DCGM_FI_DEV_GPU_TEMP > 100", "", "query", "what changes it: fault overheat celsius=103"),
         ("DCGM_FI_DEV_GPU_TEMP < 5", "", "query", "sentinel metric=DCGM_FI_DEV_GPU_TEMP value=4"),
         ("DCGM_FI_DEV_GPU_TEMP > 1e400", "", "query", "> inf is true of none"),

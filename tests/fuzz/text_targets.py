@@ -7,6 +7,7 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Final
 
+from fakedev.api.pasted_rules import rules_of
 from fakedev.base import names, units
 from fakedev.base.errors import Refused
 from fakedev.calibrate.runs import RunError, read_answer, read_csv, read_openmetrics, run_of_series
@@ -113,6 +114,7 @@ def _texts() -> Parsers:
         go_flags.parse_number, go_flags.parse_seconds, lambda text: resolve(text.split(","), roster),
         lambda text: resolve([text], roster, "b"), lambda text: chosen_release(text, releases),
         lambda text: jobs_of(text.encode()), parse_requirement, lambda text: read_word(text, ["hot"]),
+        rules_of,
     ]  # fmt: skip
     return Parsers((ValueError, Refused), *calls)
 
