@@ -63,16 +63,16 @@ class _Era:
         current positions.
     """
 
-    positions: Positions | None = None
+    positions: NDArray[np.int32] | None = None  # in 32 bits: where nodes come and go there are some hundred eras
 
     def reindex(self, moves: Reindex) -> None:
         """Use the new positions of the devices."""
         old_of = moves.old_of
         if self.positions is None:
-            self.positions = old_of
+            self.positions = old_of.astype(np.int32)
             return
         # With one more place, which -1 finds: a fleet whose nodes have all left has no position at all.
-        self.positions = np.append(self.positions, -1)[old_of]
+        self.positions = np.append(self.positions, np.int32(-1))[old_of]
 
 
 class _Kept(NamedTuple):
@@ -321,7 +321,7 @@ def _only(past: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _taken(values: _Array, positions: Positions) -> _Array:
+def _taken(values: _Array, positions: NDArray[np.integer]) -> _Array:
     """Values at positions of the last axis; NaN at -1."""
     found = np.full((*values.shape[:-1], len(positions)), np.nan, values.dtype)
     is_there = positions >= 0
