@@ -309,10 +309,13 @@ def _is_sorted(page: CapturedPage) -> bool:
 def _divided(
     identity: Identity, page: CapturedPage, capture: CapturedPage, remark: str
 ) -> Iterator[tuple[CapturedPage, str]]:
-    """A page; and for a capture that has none of what only undivided boards have, the same without that."""
-    yield page, remark
+    """A page; before it, for a capture that has none of what only undivided boards have, the same without that.
+
+    Of pages that are as similar the last one counts: a fragment that has nothing of the kind is not of a divided board.
+    """
     whole = {family.name for family in identity.families if {row.level for row in family.rows} == {"whole"}}
     if whole & page.families.keys() and not whole & capture.families.keys():
         profiling = {name for name in page.families if name.startswith(_PROFILING)}
         for gone in (whole, whole | profiling):
             yield page.without(gone), f"{remark} (MIG on, no instance)"
+    yield page, remark
