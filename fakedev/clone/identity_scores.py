@@ -82,7 +82,9 @@ def scored(
     devices = [found] if found else alike_devices(usual_device(names, catalog, report), catalog)
     steps = 2 * len(names) + (1 if found else len(names) + len(devices))
     done = count(1)
-    of_page = partial(_scores, capture, thinned(capture), catalog, report, compare, is_fragment=is_fragment)
+    of_page = partial(
+        _scores, capture, thinned(capture), catalog, report, compare, is_fragment=is_fragment, is_known=bool(found)
+    )
 
     def scores(wanted: Sequence[str], boards: Sequence[str], *, is_idle: bool = False) -> list[Scored]:
         made: list[Scored] = []
@@ -192,13 +194,14 @@ def _similarity_of_boards(scored: Scored) -> tuple[int, float]:
 
 def _scores(
     capture: CapturedPage, thin: CapturedPage, catalog: Catalog, report: Report, compare: Compare | None,
-    name: str, device: str, *, is_idle: bool, is_fragment: bool,
+    name: str, device: str, *, is_idle: bool, is_fragment: bool, is_known: bool,
 ) -> Iterator[Scored]:
     """The scores of an identity on a device, also as pages of boards in MIG mode without instances.
 
     :param thin: the capture for comparisons.
     :param compare: how pages are compared; None: as conform does, then also with counters of the capture's own.
     :param is_idle: both boards of the page are idle; else one works.
+    :param is_known: the capture's boards are of the device type, so that they cannot show more than it does.
     """  # fmt: skip
     instances = recognized_instances(capture, device, catalog)
     loaded = catalog.device(device, Place("device"))
@@ -214,7 +217,7 @@ def _scores(
         page = read_page(page_text)
         if instances and _has_whole_boards(capture):
             page = read_page(sample()[1]).with_samples(page)
-        highest = highest_shown(identity, loaded.type) if loaded is not None else {}
+        highest = highest_shown(identity, loaded.type) if loaded is not None and is_known else {}
         counters = " (own counters)" if file == _OWN_COUNTERS else ""
         judge = compare or partial(compared, is_fragment=is_fragment, undeclared=undeclared)
         for variant, remark in _variants(identity, page, capture, own_labels=compare is None):
@@ -310,10 +313,13 @@ def _is_sorted(page: CapturedPage) -> bool:
 def _divided(
     identity: Identity, page: CapturedPage, capture: CapturedPage, remark: str
 ) -> Iterator[tuple[CapturedPage, str]]:
-    """A page; and for a capture that has none of what only undivided boards have, the same without that."""
-    yield page, remark
+    """A page; before it, for a capture that has none of what only undivided boards have, the same without that.
+
+    Of pages that are as similar the last one counts: a fragment that has nothing of the kind is not of a divided board.
+    """
     whole = {family.name for family in identity.families if {row.level for row in family.rows} == {"whole"}}
     if whole & page.families.keys() and not whole & capture.families.keys():
         profiling = {name for name in page.families if name.startswith(_PROFILING)}
         for gone in (whole, whole | profiling):
             yield page.without(gone), f"{remark} (MIG on, no instance)"
+    yield page, remark

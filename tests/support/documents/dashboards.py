@@ -31,7 +31,10 @@ END: Final = "<!-- dashboards: end -->"
 _SCRAPES: Final = 240
 #: What the busy board of a page has had: an error code, or errors that make it unhealthy while its work goes on.
 _XID: Final[dict[str, object]] = {"kind": "xid", "code": 63}
-_FAULTS: Final = {"h100": _XID, "a10": _XID, "mi300x": {"kind": "cache-errors", "uncorrectable": 1}}
+_FAULTS: Final = {
+    "h100": _XID, "a10": _XID, "l4": {**_XID, "code": 54}, "l40s": {**_XID, "code": 64},
+    "mi300x": {"kind": "cache-errors", "uncorrectable": 1},
+}  # fmt: skip
 #: A job of Slurm, besides its pod.
 _OWNER: Final = {"job_id": "7", "job_user": "u", "job_partition": "p"}
 #: Names of a reason that are shown.
@@ -50,6 +53,7 @@ class Dashboard(NamedTuple):
     :ivar identity: of the pages: a name, or a path in the checkout; ``OWN``: dcgm with the counters that are asked.
     :ivar devices: boards of the catalog, each with a page; ``TYPE/PROFILE`` is one that is divided.
     :ivar labels: of all series, as a scrape configuration adds them.
+    :ivar pods: the pod that the scrape configuration adds to each page, in the order of the devices.
     :ivar scrape_seconds: the interval for which it is made.
     :ivar ignores_case: it is for Azure Monitor, which finds metrics whose names are written in lower case.
     """
@@ -59,6 +63,7 @@ class Dashboard(NamedTuple):
     identity: str
     devices: tuple[str, ...] = ("h100", "a10")
     labels: tuple[tuple[str, str], ...] = ()
+    pods: tuple[str, ...] = ()
     scrape_seconds: int = SCRAPE_SECONDS
     ignores_case: bool = False
 
@@ -77,10 +82,10 @@ _CLUSTER: Final = (("cluster_name", "c"),)
 _PRIVATE_AI: Final = "gitops/stage03-model-monitoring/observability"
 _NODE: Final = (("node", "n"), ("amd_com_gpu_family", "AI"))
 #: What its own scrapes add.
-_SCRAPED: Final = tuple(
-    {"namespace": "private-ai-demo", "exported_namespace": "private-ai-demo", "exported_pod": "mistral-24b-predictor-0"}
-    .items()
-)  # fmt: skip
+_SCRAPED: Final = tuple({
+    "namespace": "private-ai-demo", "exported_namespace": "private-ai-demo",
+    "job": "private-ai-demo/nvidia-dcgm-metrics",
+}.items())  # fmt: skip
 _FORGE: Final = "sources/otel-lgtm-stack/v1.0.7/templates"
 CASES: Final = (
     Dashboard("NVIDIA/dcgm-exporter", "grafana/dcgm-exporter-dashboard.json", "dcgm"),
@@ -105,7 +110,7 @@ CASES: Final = (
     ),
     Dashboard(
         "adnan-drina/private-ai-demo", f"{_PRIVATE_AI}/grafana-dashboard-ai-metrics.yaml", "dcgm",
-        labels=_SCRAPED,
+        labels=_SCRAPED, pods=("mistral-24b-predictor-0", "mistral-24b-quantized-predictor-0"),
     ),
     Dashboard(
         "adnan-drina/private-ai-demo", f"{_PRIVATE_AI}/grafana-dashboard-enhanced.yaml", "dcgm",
@@ -124,7 +129,8 @@ CASES: Final = (
         for name in ("gpu", "node", "overview", "job", "system")
     ),
     Dashboard(
-        "intel/xpumanager", "xpumd/charts/xpumd/json/dashboard.json", "xpumd", ("max-1550",), (("node", "n"),), 5
+        "intel/xpumanager", "xpumd/charts/xpumd/json/dashboard.json", "xpumd", ("max-1550",), (("node", "n"),),
+        scrape_seconds=5,
     ),
     Dashboard("silogen/cluster-forge", f"{_FORGE}/dashboards-gpu.yaml", _AMD, _MI, _NODE),
     Dashboard("silogen/cluster-forge", f"{_FORGE}/dashboards-cluster-health-overview.yaml", _AMD, _MI, _NODE),
@@ -140,7 +146,10 @@ CASES: Final = (
         for name in ("cluster-level-metrics", "gpu-health-status", "gpu-metrics")
     ),
     Dashboard("oracle-quickstart/oci-hpc", "playbooks/roles/grafana/files/alert-rules.yaml", OWN),
-    Dashboard("oracle-quickstart/oci-hpc", "playbooks/roles/prometheus/files/recording_rules.yml", OWN),
+    Dashboard(
+        "oracle-quickstart/oci-hpc", "playbooks/roles/prometheus/files/recording_rules.yml", OWN,
+        ("h100", "a10", "l4", "l40s"),
+    ),
     Dashboard("truefoundry/infra-charts", "charts/tfy-grafana/dashboards/Truefoundry Addons/gpu.json", OWN),
     Dashboard(
         "GoogleCloudPlatform/monitoring-dashboard-samples", "dashboards/nvidia-gpu/nvidia-dcgm-prometheus.json", OWN
@@ -174,7 +183,7 @@ def rows(folder: Path) -> list[str]:
     """The rows of all dashboards; those with the same pages are evaluated together."""
     groups: dict[tuple[object, ...], list[Dashboard]] = {}
     for case in CASES:
-        groups.setdefault((case.identity, case.devices, case.labels, case.scrape_seconds), []).append(case)
+        groups.setdefault((case.identity, case.devices, case.labels, case.pods, case.scrape_seconds), []).append(case)
     found = {case: row for cases in groups.values() for case, row in zip(cases, _rows(cases, folder), strict=True)}
     return [found[case] for case in CASES]
 
@@ -185,7 +194,8 @@ def _rows(cases: list[Dashboard], folder: Path) -> list[str]:
     expressions = [query.evaluable for each in asked for query in each]
     with TemporaryDirectory() as own:
         identity = _identity(cases[0], expressions, Path(own))
-        pages = [_scraped(identity, cases[0], device) for device in cases[0].devices]
+        pods = cases[0].pods or ("",) * len(cases[0].devices)
+        pages = [_scraped(identity, cases[0], *page) for page in zip(cases[0].devices, pods, strict=True)]
     every = cases[0].scrape_seconds
     by_page = [measured([], expressions, [page], _SCRAPES * every, every) for page in pages]
     # What has data on the boards of any page has data.
@@ -219,15 +229,19 @@ def _identity(case: Dashboard, expressions: list[str], folder: Path) -> str:
     return str(folder / "own.yaml")
 
 
-def _scraped(identity: str, case: Dashboard, given: str) -> Scraped:
-    """The series of a node with an idle board and a busy one, which has had an error; they stay as they are."""
+def _scraped(identity: str, case: Dashboard, given: str, pod: str) -> Scraped:
+    """The series of a node with an idle board and a busy one, which has had an error; they stay as they are.
+
+    :param pod: that a scrape configuration adds; empty for none.
+    """
+    added = {"instance": "n:9400", "job": "gpus", **dict(case.labels), **({"exported_pod": pod} if pod else {})}
     found = Scraped(Trial())
     device, _, profile = given.partition("/")
     faults = [{**_FAULTS[device], "devices": "*/1", "start": "30s"}] if device in _FAULTS else []
     page = read_page(sample_page(identity, device, (profile,) if profile else (), faults, owner=_OWNER)[1])
     for name, family in page.families.items():
         for sample in family.samples:
-            labels = {**dict(sample.labels), "instance": "n:9400", "job": "gpus", **dict(case.labels)}
+            labels = {**dict(sample.labels), **added}
             text = ",".join(f"{label}={json.dumps(value, ensure_ascii=False)}" for label, value in labels.items())
             found.series[f"{name}{{{text}}}"] = [(number, sample.number) for number in range(_SCRAPES + 1)]
             found.names.add(name)
