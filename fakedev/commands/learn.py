@@ -38,6 +38,8 @@ _LAST_SECONDS: Final = 300.0
 _STEP_SECONDS: Final = 60.0
 #: More values than these, half a gigabyte, are read less often.
 _MOST_VALUES: Final = 60_000_000
+#: Samples of files that are collected.
+_MANY_SAMPLES: Final = 200_000
 
 
 @command(
@@ -75,7 +77,7 @@ def learn(options: Namespace) -> None:
             pages, series, history, window = _of_files(options)
         else:
             until = ask.until(end)
-            if options.last and until != end:
+            if options.last and abs(until - end) > 1:
                 raise WrongUsage(f"--to: {options.resume} has answers until another time: leave --to out to go on "
                                  "with it, or name a new folder")
             pages, series, history, window = _of_prometheus(options, ask, until, progress.show)
@@ -199,7 +201,7 @@ def _of_files(options: Namespace) -> _Found:
 
     def every_family(_name: str) -> Iterable[tuple[str, Seen]]:
         """All of them at once: the files are long."""
-        return (("", seen) for seen in _series(files, sorted(names)))
+        return ((seen.target, seen) for seen in _series(files, sorted(names)))
 
     def series(names: Sequence[str], _every: int) -> Iterable[Seen]:
         return _series(files, names)
@@ -241,14 +243,20 @@ def _samples(name: str, declared: _Declared | None = None) -> Iterator[tuple[Row
 
 
 def _series(files: Sequence[str], names: Sequence[str]) -> Iterator[Seen]:
+    """The samples of some families, in parts of some files: a page has one of each series."""
+    found: dict[tuple[str, Labels], list[tuple[float, float]]] = {}
+    count = 0
     for name in files:
-        found: dict[tuple[str, Labels], list[tuple[float, float]]] = {}
         for row, seconds in _rows(name, {}, names):
             found.setdefault((row.name, row.labels), []).append((seconds, float(row.number)))
-        for (family, labels), points in found.items():
-            values = np.array(points)
-            own = dict(labels)
-            yield Seen(family, own_labels(own), values[:, 0], values[:, 1], own.get("instance", "target"))
+            count += 1
+        if count >= _MANY_SAMPLES or name is files[-1]:
+            for (family, labels), points in found.items():
+                values = np.array(points)
+                own = dict(labels)
+                yield Seen(family, own_labels(own), values[:, 0], values[:, 1], own.get("instance", "target"))
+            found.clear()
+            count = 0
 
 
 def _rows(name: str, declared: _Declared, names: Sequence[str] | None = None) -> Iterator[tuple[Row, float]]:

@@ -79,6 +79,7 @@ ELSEWHERE: Final = {
     "prometheus --config.file=empty.yml": "it needs blocks; tests/learn/real learns from a Prometheus",
     "mkdir -p COPY/wal": "it needs blocks",
     "promtool tsdb dump": "the same",
+    "mkdir -p pages/dgx-0": "it takes a page a minute, for hours; tests/commands/test_learn.py learns such pages",
     ".venv/bin/fakedev replay gentd26 DIR --device l40s --tick 60s --for 6h": "it needs the trace",
     ".venv/bin/fakedev scenario run trace.yaml --openmetrics": "the same",
     ".venv/bin/fakedev learn": "tests/commands/test_learn.py and tests/learn/real run both",
