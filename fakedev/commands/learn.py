@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from fakedev.base.atomic_files import own_folder
 from fakedev.base.console import Progress, table, write_text
 from fakedev.base.errors import plain_reason, printable
 from fakedev.base.given_files import read_given
@@ -57,6 +58,7 @@ _MANY_SAMPLES: Final = 200_000
            "numbers; else others stand in their place"),
     Option("identity", "NAME", "identity of the catalog or a file; else the most similar"),
     Option("device", "TYPE", "device type of all boards; default: by each node's labels"),
+    Option("trace", "FOLDER", "also write the jobs there, one by one, for fakedev replay jobs FOLDER"),
     Option("output", "FILE", "the configuration, default fleet.yaml"),
     failures={ValueError: 2, ConnectionError: 1},
 )  # fmt: skip
@@ -85,6 +87,8 @@ def learn(options: Namespace) -> None:
     for identity, text in found.identities.items():
         write_file(identity, text)
     write_file(path, found.text)
+    for name, lines in found.trace.files() if options.trace else ():
+        write_file(Path(options.trace) / name, "".join(lines))
     if options.prometheus:
         sent = ", ".join(f"{count} of /api/v1/{what}" for what, count in sorted(ask.sent.items()))
         write_text(sys.stderr, f"fakedev learn: queries: {sent or 'none'}\n")
@@ -110,6 +114,10 @@ def _checked(options: Namespace) -> tuple[list[str], Path, float]:
         raise Failed(f"{path}: is there: name another file with --output")
     if not path.parent.is_dir():
         raise Failed(f"{path.parent}: there is no such folder")
+    if options.trace:
+        own_folder(options.trace)
+        if any(Path(options.trace).iterdir()):
+            raise Failed(f"{options.trace}: has files already: name another folder with --trace")
     if options.step is not None and options.step < 1:
         raise WrongUsage("--step: at least 1s")
     for name in ("match", "last", "resume") if options.files else ():

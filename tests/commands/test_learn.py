@@ -100,9 +100,15 @@ def test_the_closed_loop(history: list[str], tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.slow
 def test_nothing_private(history: list[str], tmp_path: Path) -> None:
-    """No text of a label of the series is in the files, but the words that exporters fill in, numbers and addresses."""
-    learnt(history, tmp_path / "fleet.yaml")
-    written = "".join(path.read_text() for path in tmp_path.iterdir())
+    """No text of a label of the series is in the files, but the words that exporters fill in, numbers and addresses.
+
+    Nor is one in the trace that `replay` takes.
+    """
+    trace = tmp_path / "trace"
+    learnt(history, tmp_path / "fleet.yaml", "--trace", str(trace))
+    written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+    assert main(["replay", "jobs", str(trace), "--check"]) == 0
+    assert len((trace / "jobs.csv").read_text().splitlines()) > 50
     stays = {"modelName", "DCGM_FI_DRIVER_VERSION", "pci_bus_id", "device", "gpu", "job", "le", "err_code", "err_msg"}
     texts = {
         text
@@ -179,6 +185,7 @@ def test_folders_of_pages(tmp_path: Path) -> None:
     (["{mixed}"], "mixed.prom:2: some samples have a time"),
     (["{absent}", "--identity", "dcmg"], "--identity: no identity 'dcmg'"),
     (["{absent}", "--device", "h1000"], "--device: no device type 'h1000'"),
+    (["{page}", "--trace", "{folder}"], "has files already: name another folder with --trace"),
     (["{absent}", "--to", "noon"], "--to is for a Prometheus: files are read whole"),
     (["--prometheus", "http://127.0.0.1:1", "--to", "noon"], "--to: 'noon' is no time"),
     (["--prometheus", "http://127.0.0.1:1", "--match", "up"], "is not in braces"),

@@ -50,6 +50,7 @@ ELSEWHERE: Final = {
     "fakedev-backend -faddr tls://": "the same",
     "fakedev-node --service tls://": "tests/kubernetes/real/test_node_service.py runs the like",
     ".venv/bin/fakedev prometheus": "tests/commands/test_prometheus.py runs it",
+    ".venv/bin/fakedev replay jobs trace": "tests/commands/test_learn.py reads such a trace",
     ".venv/bin/fakedev replay openb DIR": "the trace does not come with fakedev; tests/replay reads small ones like it",
     ".venv/bin/fakedev replay gentd26 DIR": "the same",
     ".venv/bin/fakedev replay pai DIR": "the same",
