@@ -270,7 +270,7 @@ class Cloning:
         alike = [candidate for candidate in alike if foreign[candidate.identity] == min(foreign.values())]
         best = alike[-1]
         base = self._as_written(best.identity)
-        identity = with_seen_labels(base, page)
+        identity = with_seen_labels(base, page, is_stored=group.is_stored)
         reader = FleetReader(identity)
         nodes = reader.read(group)
         if not nodes and not self._wanted.identity:
@@ -407,7 +407,8 @@ class Cloning:
             for each in exporters
             if each.is_own
         }
-        return file_text(configuration_document(placed, is_steady=is_steady)), made
+        is_apart = any(not each.base_name and len(each.nodes) > 1 for each in exporters)
+        return file_text(configuration_document(placed, is_steady=is_steady, is_apart=is_apart)), made
 
     def _rendered(self, text: str, made: Mapping[Path, str]) -> Rendered:
         return rendered(text, self._wanted.path, {str(path): content for path, content in made.items()})

@@ -104,16 +104,19 @@ def pools_of(nodes: Iterable[tuple[str, Mapping[str, Any]]], word: str) -> list[
     return pools
 
 
-def configuration_document(nodes: Iterable[Placed], *, is_steady: bool = False) -> dict[str, Any]:
+def configuration_document(
+    nodes: Iterable[Placed], *, is_steady: bool = False, is_apart: bool = False
+) -> dict[str, Any]:
     """The document: pools of the nodes, and the work of their devices.
 
     :param is_steady: the load of the work does not fluctuate.
+    :param is_apart: no label tells the nodes apart, so that each has a page of its own.
     """
     every = [*nodes]
     pools = pools_of(((node_name(placed.node.name), _pool(placed)) for placed in every), "clone")
     base = [work for placed in every for work in _work(placed, is_steady)]
     document: dict[str, Any] = {"fleet": {"pools": pools}}
-    if len({pool["identity"] for pool in pools}) > 1:
+    if is_apart or len({pool["identity"] for pool in pools}) > 1:
         # Pages of several exporters have families of the same names, which one page cannot show.
         document["web"] = [{"per-node": NODE_ADDRESSES}]
     return document | ({"workloads": {"base": base}} if base else {})

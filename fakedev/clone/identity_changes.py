@@ -148,11 +148,13 @@ class _SeenLabels:
     empty: frozenset[str]
 
 
-def with_seen_labels(identity: Identity, page: CapturedPage) -> Identity:
+def with_seen_labels(identity: Identity, page: CapturedPage, *, is_stored: bool = False) -> Identity:
     """The identity with the labels that lines of a page have.
 
     A label that half of the families have becomes one of every row; a label of the identity that no line has goes, and
     one that only some lines have becomes optional.
+
+    :param is_stored: a Prometheus keeps no empty labels: those of owners may be there, and nobody has a board.
     """
     seen = _seen(identity, page)
     if not seen.families:
@@ -169,6 +171,8 @@ def with_seen_labels(identity: Identity, page: CapturedPage) -> Identity:
                 labels.append(LabelSpec(label.name, ""))
             else:
                 labels.append(label if everywhere else replace(label, optional=True))
+        elif is_stored and label.value in _OF_OWNERS:
+            labels.append(replace(label, optional=True))
     places = {label.name: place for place, label in enumerate(labels, 1)}
     leading = {label.name for label in identity.labels[: identity.leading_labels]}
     leading_labels = kept_leading = sum(label.name in leading for label in labels)
@@ -243,6 +247,7 @@ def merged(sequences: Iterable[Sequence[str]]) -> list[str]:
 
 
 #: Steps of probability of quantiles.
+_OF_OWNERS: Final = frozenset(("{pod}", "{namespace}", "{container}"))
 _STEPS: Final = np.linspace(0.0, 1.0, 11)
 _COUNTED_SECONDS: Final = 7 * 86_400.0
 #: Whole numbers below this are states or counts of a few.

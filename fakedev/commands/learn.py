@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from fakedev.base.atomic_files import own_folder
 from fakedev.base.console import Progress, table, write_text
 from fakedev.base.errors import plain_reason, printable
 from fakedev.base.given_files import read_given
@@ -38,6 +39,8 @@ _LAST_SECONDS: Final = 300.0
 _STEP_SECONDS: Final = 60.0
 #: More values than these, half a gigabyte, are read less often.
 _MOST_VALUES: Final = 60_000_000
+#: Samples of files that are collected.
+_MANY_SAMPLES: Final = 200_000
 
 
 @command(
@@ -55,6 +58,7 @@ _MOST_VALUES: Final = 60_000_000
            "numbers; else others stand in their place"),
     Option("identity", "NAME", "identity of the catalog or a file; else the most similar"),
     Option("device", "TYPE", "device type of all boards; default: by each node's labels"),
+    Option("trace", "FOLDER", "also write the jobs there, one by one, for fakedev replay jobs FOLDER"),
     Option("output", "FILE", "the configuration, default fleet.yaml"),
     failures={ValueError: 2, ConnectionError: 1},
 )  # fmt: skip
@@ -75,7 +79,7 @@ def learn(options: Namespace) -> None:
             pages, series, history, window = _of_files(options)
         else:
             until = ask.until(end)
-            if options.last and until != end:
+            if options.last and abs(until - end) > 1:
                 raise WrongUsage(f"--to: {options.resume} has answers until another time: leave --to out to go on "
                                  "with it, or name a new folder")
             pages, series, history, window = _of_prometheus(options, ask, until, progress.show)
@@ -83,6 +87,8 @@ def learn(options: Namespace) -> None:
     for identity, text in found.identities.items():
         write_file(identity, text)
     write_file(path, found.text)
+    for name, lines in found.trace.files() if options.trace else ():
+        write_file(Path(options.trace) / name, "".join(lines))
     if options.prometheus:
         sent = ", ".join(f"{count} of /api/v1/{what}" for what, count in sorted(ask.sent.items()))
         write_text(sys.stderr, f"fakedev learn: queries: {sent or 'none'}\n")
@@ -108,6 +114,10 @@ def _checked(options: Namespace) -> tuple[list[str], Path, float]:
         raise Failed(f"{path}: is there: name another file with --output")
     if not path.parent.is_dir():
         raise Failed(f"{path.parent}: there is no such folder")
+    if options.trace:
+        own_folder(options.trace)
+        if any(Path(options.trace).iterdir()):
+            raise Failed(f"{options.trace}: has files already: name another folder with --trace")
     if options.step is not None and options.step < 1:
         raise WrongUsage("--step: at least 1s")
     for name in ("match", "last", "resume") if options.files else ():
@@ -199,7 +209,7 @@ def _of_files(options: Namespace) -> _Found:
 
     def every_family(_name: str) -> Iterable[tuple[str, Seen]]:
         """All of them at once: the files are long."""
-        return (("", seen) for seen in _series(files, sorted(names)))
+        return ((seen.target, seen) for seen in _series(files, sorted(names)))
 
     def series(names: Sequence[str], _every: int) -> Iterable[Seen]:
         return _series(files, names)
@@ -241,14 +251,20 @@ def _samples(name: str, declared: _Declared | None = None) -> Iterator[tuple[Row
 
 
 def _series(files: Sequence[str], names: Sequence[str]) -> Iterator[Seen]:
+    """The samples of some families, in parts of some files: a page has one of each series."""
+    found: dict[tuple[str, Labels], list[tuple[float, float]]] = {}
+    count = 0
     for name in files:
-        found: dict[tuple[str, Labels], list[tuple[float, float]]] = {}
         for row, seconds in _rows(name, {}, names):
             found.setdefault((row.name, row.labels), []).append((seconds, float(row.number)))
-        for (family, labels), points in found.items():
-            values = np.array(points)
-            own = dict(labels)
-            yield Seen(family, own_labels(own), values[:, 0], values[:, 1], own.get("instance", "target"))
+            count += 1
+        if count >= _MANY_SAMPLES or name is files[-1]:
+            for (family, labels), points in found.items():
+                values = np.array(points)
+                own = dict(labels)
+                yield Seen(family, own_labels(own), values[:, 0], values[:, 1], own.get("instance", "target"))
+            found.clear()
+            count = 0
 
 
 def _rows(name: str, declared: _Declared, names: Sequence[str] | None = None) -> Iterator[tuple[Row, float]]:

@@ -122,9 +122,16 @@ def fitted_cluster(
             note = "no series names an owner of boards: there are no jobs, and each board has its usage all the time"
         return Fitted({}, own_work, (note,))
     entries: list[dict[str, Any]] = []
-    base: list[dict[str, Any]] = []
+    # Exporters of several kinds: some name owners, and some do not.
+    named = {track.device[0] for job in jobs for track in job.tracks}
+    base = board_work([track for track in tracks if track.device[0] not in named and _is_used(track)], type_of, window,
+                      word_of)  # fmt: skip
     held: dict[str, float] = {}
     notes: list[str] = []
+    if base:
+        nodes = {work["devices"].rpartition("/")[0] for work in base}
+        notes.append(f"no series of {len(nodes)} nodes names an owner of a board: {len(base)} boards there are used, "
+                     "and have their usage all the time")
     span = max(window.end - window.begin, window.step)
     for key, all_of_kind in _kinds(jobs):
         namespace, name = name_of(key)
@@ -148,6 +155,10 @@ def fitted_cluster(
     document |= _arrivals([job.begin_seconds for job in jobs if not job.is_older], window, notes)
     document |= _failures(xids, lost_seconds, sum(job.size * job.seconds for job in jobs) / HOUR, notes)
     return Fitted({**document, "jobs": entries} if entries else {}, base, tuple(notes))
+
+
+def _is_used(track: Track) -> bool:
+    return len(track.seconds) > 0 and float(track.numbers[USAGE].mean()) > _LEAST_SHARE
 
 
 def _kind_of_jobs(

@@ -20,10 +20,11 @@ from fakedev.exporters.identity import Identity
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.learn.cluster_fit import board_work, fitted_cluster
 from fakedev.learn.inlets import fitted_inlets, with_inlets
+from fakedev.learn.job_trace import JobTrace
 from fakedev.learn.likeness import LOOK_SECONDS, Row, likeness
 from fakedev.learn.oddities import ENERGY, Counters, gaps, missing, resets, share_of_failures, stuck
 from fakedev.learn.pace import History, Paces
-from fakedev.learn.seen_jobs import seen_jobs
+from fakedev.learn.seen_jobs import SeenJob, seen_jobs
 from fakedev.learn.tracks import XID, NodeOf, Seen, Track, Tracks, shown_node
 from fakedev.learn.usage_fit import Window
 from fakedev.schema.files import Files
@@ -43,12 +44,14 @@ class Learnt:
     :ivar identities: texts of identities of its own, by path.
     :ivar rows: what was read beside what it shows.
     :ivar notes: what could not be learnt.
+    :ivar trace: the jobs, one by one.
     """
 
     text: str
     identities: dict[Path, str]
     rows: list[Row]
     notes: tuple[str, ...]
+    trace: JobTrace
 
 
 class _OwnNames:
@@ -126,10 +129,9 @@ def learn(
     )
     instances = [track for track in all_units if track.is_instance]
     base = [*fitted.base, *board_work(instances, type_of, window, _word, names.kind)]
-    kinds = {node: kind.name for node, kind in types.items()}
     faults = [
         *_faults(all_units, counters, window, tracks.xid_count),
-        *missing(_nodes_by_family(pages, identities, names.node_of), kinds),
+        *missing(_nodes_by_family(pages, identities, names.node_of), {node: own.name for node, own in types.items()}),
     ]
     notes = [*clone.notes, *fitted.notes]
     if clone.random_families:
@@ -159,7 +161,8 @@ def learn(
     rows = likeness(found, jobs, counters, spec, window, lambda share: show(0.6 + 0.4 * share))
     remarks = [f"{title}: its pages conform {score.percent:.1f} %" for title, score in clone.scores]
     text = with_remarks(text, [*remarks, *notes, *(_words(row) for row in rows)])
-    return Learnt(text.replace(FIRST_LINE, "# Made by fakedev learn.\n", 1), dict(clone.identities), rows, tuple(notes))
+    text = text.replace(FIRST_LINE, "# Made by fakedev learn.\n", 1)
+    return Learnt(text, dict(clone.identities), rows, tuple(notes), _trace(jobs, names, configuration, window))
 
 
 def _read(series: Series, tracks: Tracks, counters: Counters) -> list[Track]:
@@ -171,6 +174,14 @@ def _read(series: Series, tracks: Tracks, counters: Counters) -> list[Track]:
     for seen in series(counters.names, _SLOWLY):
         counters.take(seen)
     return list(tracks.found())
+
+
+def _trace(jobs: Sequence[SeenJob], names: _OwnNames, configuration: Configuration, window: Window) -> JobTrace:
+    nodes = {
+        node.name: (pool.device_type.name, pool.devices_per_node)
+        for pool in configuration.fleet.pools for node in pool.nodes
+    }  # fmt: skip
+    return JobTrace(jobs, {job.kind: names.kind(job.kind)[1] for job in jobs}, nodes, window.begin)
 
 
 def _faults(tracks: Sequence[Track], counters: Counters, window: Window, xids: int) -> list[dict[str, Any]]:

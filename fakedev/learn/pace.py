@@ -81,12 +81,12 @@ def _same(_label: str, text: str) -> str:
 
 
 def _joined(parts: Sequence[Seen]) -> tuple[Floats, Floats]:
-    """All samples in the order of their times, those that are finite."""
+    """The samples in the order of their times, those that are finite; one at a time."""
     seconds = np.concatenate([part.seconds for part in parts])
     numbers = np.concatenate([part.numbers for part in parts])
-    order = np.argsort(seconds, kind="stable")
-    order = order[np.isfinite(numbers[order])]
-    return seconds[order], numbers[order]
+    known = np.isfinite(numbers)
+    times, first = np.unique(seconds[known], return_index=True)
+    return times, numbers[known][first]
 
 
 def fitted_wander(entities: Sequence[tuple[Floats, Floats]], step: float, *, is_counter: bool) -> Wander | None:

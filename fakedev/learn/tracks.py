@@ -27,6 +27,7 @@ TEMPERATURE: Final = "temperature_celsius"
 ENGINES: Final = "engine_active_ratio"
 #: Labels of whoever has a device: a series goes on when they change.
 OWNERS: Final = frozenset(("pod", "namespace", "container", "hpc_job", "pod_uid", "uid", "job_id"))
+_UNIT: Final = "{unit?index}"
 #: An XID that was not shown for longer is another one.
 _AWAY_SECONDS: Final = 300.0
 QUANTITIES: Final = (USAGE, POWER, MEMORY, XID, TEMPERATURE)
@@ -104,6 +105,7 @@ class Tracks:
         is_divided: bool = False,
     ) -> None:  # fmt: skip
         self._node_of = node_of
+        self._is_divided = is_divided
         self._told = {
             spec.name: (identity, spec) for identity in identities
             for spec in _told(identity, shown, is_divided=is_divided)
@@ -154,7 +156,7 @@ class Tracks:
             self._instances.setdefault(board, {})[facts["mig_id"]] = device
         elif quantity == ENGINES and self._is_usage_shown:
             return
-        self._indices[device] = facts.get("index", "")
+        self._indices[device] = facts.get("index", "") or self._index(identity, labels)
         self._begin = min(self._begin, float(seen.seconds[0]))
         numbers = seen.numbers / (UNITS[row.unit] * row.times)
         # Whole seconds and single precision: a week of thousands of boards is here at once.
@@ -164,6 +166,11 @@ class Tracks:
             return
         parts = self._parts.setdefault((device, owner), {})
         parts.setdefault(USAGE if quantity == ENGINES else quantity, []).append(piece)
+
+    def _index(self, identity: Identity, labels: Mapping[str, str]) -> str:
+        """The number of a board where a label has that of units: on boards that are not divided they are the same."""
+        names = (label.name for label in identity.labels if label.value == _UNIT and not self._is_divided)
+        return next((labels.get(name, "") for name in names), "")
 
     def found(self) -> Iterator[Track]:
         """The tracks that have a usage, once; other quantities have their last value before each of its samples."""

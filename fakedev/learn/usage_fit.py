@@ -21,8 +21,8 @@ _MOST_PAIRS: Final = 4
 _ORDERS: Final[dict[int, tuple[int, ...]]] = {1: (0,), 2: (0, 1), 3: (0, 2, 1), 4: (0, 2, 1, 3)}
 #: A side with a smaller share of the time is none.
 _LEAST_SIDE: Final = 0.01
-#: A usage whose middle 80 % are as near together has one level.
-_STEADY: Final = 0.08
+#: A usage with a smaller standard deviation has one level.
+_STEADY: Final = 0.03
 #: The standard deviation of the fluctuation of a profile (doc/simulation.md).
 _DEVIATION: Final = 0.45
 #: Power says something of work with a larger usage.
@@ -141,9 +141,11 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
     activity = _joined([_activity(track, type_of) / own for track, own in zip(tracks, factors, strict=True)])
     is_busy = usage > threshold
     share = float(is_busy.mean())
-    low, high = np.quantile(usage, (0.1, 0.9))
-    if high - low <= _STEADY or not _LEAST_SIDE < share < 1.0 - _LEAST_SIDE:
-        return Profile((*loading, _level(usage, activity, 0.0, 1.0)))
+    is_one_side = not _LEAST_SIDE < share < 1.0 - _LEAST_SIDE
+    if is_one_side or usage.std() <= _STEADY:
+        # What is seldom, as the end of a job, is no fluctuation.
+        usual = is_busy == (share > 0.5) if is_one_side else np.full(len(usage), True)
+        return Profile((*loading, _level(usage[usual], activity[usual], 0.0, 1.0)))
     runs = [_runs(track.numbers[USAGE] > threshold) for track in tracks]
     changes = sum(len(lengths) - 1 for lengths, _ in runs)
     longest = float(np.median([job.seconds for job in jobs]))

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from fakedev.clone.document import file_text
-from fakedev.clone.identity_changes import identity_document
+from fakedev.clone.identity_changes import identity_document, with_seen_labels
 from fakedev.exporters.identity import Identity
+from fakedev.exporters.samples import read_page
 from fakedev.exporters.settings.catalog import Catalog
 from fakedev.schema.files import Files
 from fakedev.schema.places import Place, Report
@@ -54,3 +55,16 @@ def test_only_what_differs_is_written() -> None:
     document = identity_document("copy", "dcgm@4.8.2", other, base)
     assert [family["help"] for family in document["also"]] == ["Other."]
     assert read_again(other, "dcgm@4.8.2") == other
+
+
+def test_labels_of_owners_on_an_idle_page() -> None:
+    """A Prometheus keeps no empty labels, so that their absence says nothing; on a page itself it does."""
+    page = read_page('gpu_gfx_activity{gpu_id="0",hostname="amd-0",serial_number="131"} 0\n')
+    stored, plain = (
+        {label.name: label.optional for label in
+         with_seen_labels(as_written("amd-device-metrics@1"), page, is_stored=is_stored).labels}
+        for is_stored in (True, False)
+    )  # fmt: skip
+    assert stored["pod"]
+    assert "pod" not in plain
+    assert "deployment_mode" not in stored

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -99,9 +100,15 @@ def test_the_closed_loop(history: list[str], tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.slow
 def test_nothing_private(history: list[str], tmp_path: Path) -> None:
-    """No text of a label of the series is in the files, but the words that exporters fill in, numbers and addresses."""
-    learnt(history, tmp_path / "fleet.yaml")
-    written = "".join(path.read_text() for path in tmp_path.iterdir())
+    """No text of a label of the series is in the files, but the words that exporters fill in, numbers and addresses.
+
+    Nor is one in the trace that `replay` takes.
+    """
+    trace = tmp_path / "trace"
+    learnt(history, tmp_path / "fleet.yaml", "--trace", str(trace))
+    written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+    assert main(["replay", "jobs", str(trace), "--check"]) == 0
+    assert len((trace / "jobs.csv").read_text().splitlines()) > 50
     stays = {"modelName", "DCGM_FI_DRIVER_VERSION", "pci_bus_id", "device", "gpu", "job", "le", "err_code", "err_msg"}
     texts = {
         text
@@ -145,6 +152,26 @@ def test_an_unknown_exporter(tmp_path: Path) -> None:
     assert parts.quantiles == pytest.approx((5 / 60,), rel=0.01)
 
 
+def test_folders_of_pages(tmp_path: Path) -> None:
+    """A folder for each exporter, whose names are the nodes; a page is of the time of its file, in any order of names.
+    """
+    for node in ("secret-a", "secret-b"):
+        (tmp_path / "pages" / node).mkdir(parents=True)
+        for minute in range(30):
+            path = tmp_path / "pages" / node / f"{97 * minute % 31}.prom"
+            path.write_text(f"# TYPE own_parts counter\nown_parts_total {5 * minute}\n")
+            os.utime(path, (1_800_000_000 + 120 * minute,) * 2)
+    output = tmp_path / "fleet.yaml"
+    assert main(["learn", str(tmp_path / "pages"), "--output", str(output)]) == 0
+    configuration = load(str(output), Files(environ={}))
+    assert [node.name for pool in configuration.fleet.pools for node in pool.nodes] == ["page-1", "page-2"]
+    (identity,) = configuration.identities.values()
+    (row,) = identity.families[0].rows
+    assert row.random is not None
+    assert row.random.quantiles == pytest.approx((5 / 120, 5 / 120), rel=0.01)
+    assert "secret" not in output.read_text()
+
+
 @pytest.mark.parametrize(("options", "text"), [
     ([], "give either files or --prometheus URL"),
     (["--prometheus", "http://127.0.0.1:1"], "--match: say which series"),
@@ -154,8 +181,11 @@ def test_an_unknown_exporter(tmp_path: Path) -> None:
     (["{page}", "--keep", "pod,a-b"], "--keep: 'a-b' is no label, as namespace or pod"),
     (["{page}", "--output", "{page}"], "is there: name another file with --output"),
     (["{page}", "--step", "soon"], "--step"),
+    (["{bare}"], "bare: there is no file in this folder"),
+    (["{mixed}"], "mixed.prom:2: some samples have a time"),
     (["{absent}", "--identity", "dcmg"], "--identity: no identity 'dcmg'"),
     (["{absent}", "--device", "h1000"], "--device: no device type 'h1000'"),
+    (["{page}", "--trace", "{folder}"], "has files already: name another folder with --trace"),
     (["{absent}", "--to", "noon"], "--to is for a Prometheus: files are read whole"),
     (["--prometheus", "http://127.0.0.1:1", "--to", "noon"], "--to: 'noon' is no time"),
     (["--prometheus", "http://127.0.0.1:1", "--match", "up"], "is not in braces"),
@@ -166,8 +196,9 @@ def test_an_unknown_exporter(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_mistakes(options: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each is told in a sentence, and nothing is written."""
-    files = {"empty": "# EOF\n", "page": "# TYPE a gauge\na 1\n", "cut": "a 1 1\na{b="}
-    paths = {"absent": str(tmp_path / "absent.om"), "folder": str(tmp_path)}
+    files = {"empty": "# EOF\n", "page": "# TYPE a gauge\na 1\n", "cut": "a 1 1\na{b=", "mixed": "a 1 1\na 1\n"}
+    paths = {"absent": str(tmp_path / "absent.om"), "folder": str(tmp_path), "bare": str(tmp_path / "bare")}
+    (tmp_path / "bare").mkdir()
     for name, content in files.items():
         path = tmp_path / f"{name}.{'om' if name == 'empty' else 'prom'}"
         path.write_text(content)

@@ -195,4 +195,12 @@ def test_boards_without_owners() -> None:
     assert found.base[0]["metrics"] == {"memory": "25.0%"}
     note = "no series names an owner of boards: there are no jobs, and each board has its usage all the time"
     assert found.notes == (note,)
+    # Other nodes may name owners: there are jobs on those, and these boards keep their usage.
+    named = job(MONDAY + 600, 1200)
+    idle = Track(("bare", "2"), Owner(), times, {USAGE: np.zeros(160)}, "2")
+    bare = [*(Track(("bare", track.index), Owner(), times, numbers, track.index) for track in tracks), idle]
+    both = fitted_cluster([named], [*named.tracks, *bare], board_of, window, 5, lambda kind: kind,
+                          lambda track: f"{track.device[0]}/{track.index}")  # fmt: skip
+    assert [work["devices"] for work in both.base] == ["bare/0", "bare/1"]
+    assert [kind["name"] for kind in both.document["jobs"]] == ["a"]
     assert fitted([]).notes == ("no series shows usage of boards: no work is learnt",)

@@ -61,6 +61,13 @@ def test_a_device_with_two_owners() -> None:
     assert busy.numbers[MEMORY].tolist() == [100 * 2**20] * 3
 
 
+def test_boards_by_the_numbers_of_units() -> None:
+    """AMD numbers units; without partitions these are the boards."""
+    found = tracks("amd-device-metrics@1")
+    found.take(seen("gpu_gfx_activity", {"gpu_id": "3", "serial_number": "131", "hostname": "amd-0"}, [80]))
+    assert [track.index for track in found.found()] == ["3"]
+
+
 def test_batch_jobs() -> None:
     found = tracks()
     found.take(seen("DCGM_FI_DEV_GPU_UTIL", {**BOARD, "hpc_job": "4711"}, [50]))

@@ -73,6 +73,13 @@ def test_a_steady_usage_is_one_level() -> None:
     """What it fluctuates has the deviation of the values: 0.45 of the number is one."""
     profile = fitted_profile([job([np.array([0.9, 0.92, 0.91, 0.93])])], board_of, STEP)
     assert profile.words == "91.5:2.48:0"
+    # The ends of jobs, when they are nearly idle, are no fluctuation of it.
+    ending = np.array([0.79, 0.8, 0.81] * 20 + [0.02] * 2)
+    busy, quiet = fitted_profile([job([ending])], board_of, STEP).levels
+    assert (busy.percent, quiet.percent) == pytest.approx((80, 2))
+    assert busy.fluctuation < 2
+    seldom = fitted_profile([job([np.array([0.79, 0.8, 0.81] * 60 + [0.02])])], board_of, STEP)
+    assert [level.fluctuation < 2 for level in seldom.levels] == [True]
 
 
 def test_power_fluctuates_at_the_same_usage() -> None:
