@@ -358,8 +358,9 @@ class Cloning:
             if all(difference.aspect == "range" for difference in result.differences):
                 break
             identity, left_out = with_seen_families(
-                exporter.identity, page, shown, result, known, devices, self._movement
-            )
+                exporter.identity, page, shown, result, known, devices, self._movement,
+                is_stored=exporter.group.is_stored,
+            )  # fmt: skip
             known = {}
             remarks |= {name: f"{name} is on the pages, and not in the clone: {why}" for name, why in left_out.items()}
             if identity == exporter.identity:

@@ -394,6 +394,8 @@ def with_seen_families(
     known: Mapping[str, FamilySpec],
     devices: int,
     movement: Movement,
+    *,
+    is_stored: bool = False,
 ) -> tuple[Identity, dict[str, str]]:
     """The identity with the families of the page that was read, in its order.
 
@@ -403,6 +405,7 @@ def with_seen_families(
     :param result: the comparison of both.
     :param known: families that the identity does not have, and that the simulation fills.
     :param devices: the number of devices.
+    :param is_stored: the page is that of many nodes, some of which may lack a label: a family goes by most lines.
     :returns: and the families of the page that it cannot have, each with the reason.
     """
     specs = {family.name: family for family in identity.families}
@@ -417,7 +420,9 @@ def with_seen_families(
         spec = specs.get(name)
         if spec is None and name in known:
             found[name] = _as_read(known[name], family, {"TYPE", "HELP"})
-        elif spec is not None and name in shown.families and "labels" not in aspects.get(name, ()):
+        elif spec is not None and name in shown.families and (
+            "labels" not in aspects.get(name, ()) or (is_stored and _are_mostly_alike(family, shown.families[name]))
+        ):
             found[name] = _as_read(spec, family, aspects.get(name, set()))
         elif spec is not None and name not in shown.families and _without_versions(spec) != spec:
             found[name] = _without_versions(spec)
@@ -433,6 +438,13 @@ def with_seen_families(
     names = in_order(order or _placed(list(specs), list(found)), list(specs), [family.name for family in missing])
     changed = replace(identity, families=tuple(every[name] for name in names))
     return _with_page_labels(changed), left_out
+
+
+def _are_mostly_alike(read: CapturedFamily, shown: CapturedFamily) -> bool:
+    """Whether half of the lines of a family have the labels of lines that are shown, in any order."""
+    known = {frozenset(name for name, text in sample.labels if text) for sample in shown.samples}
+    own = [frozenset(name for name, text in sample.labels if text) in known for sample in read.samples]
+    return 2 * sum(own) >= len(own)
 
 
 def _without_versions(spec: FamilySpec) -> FamilySpec:

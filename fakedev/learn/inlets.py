@@ -99,6 +99,15 @@ def with_inlets(
     return pools_of(((node, _body(pool, node, inlets, drift)) for pool in pools for node in pool["nodes"]), "pool")
 
 
+def with_facts(pools: Iterable[Mapping[str, Any]], facts: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
+    """The pools with these texts for labels of some nodes."""
+    return pools_of((
+        (node, {key: value for key, value in pool.items() if key not in ("name", "nodes")}
+         | ({"labels": {**pool.get("labels", {}), **facts[node]}} if node in facts else {}))
+        for pool in pools for node in pool["nodes"]
+    ), "pool")  # fmt: skip
+
+
 def _body(pool: Mapping[str, Any], node: str, inlets: Mapping[str, float], drift: float | None) -> dict[str, Any]:
     """What a pool says of one of its nodes."""
     entries = {entry["index"]: dict(entry) for entry in pool.get("devices", ())}

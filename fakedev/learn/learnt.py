@@ -19,10 +19,10 @@ from fakedev.config.load import load
 from fakedev.exporters.identity import Identity
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.learn.cluster_fit import board_work, fitted_cluster
-from fakedev.learn.inlets import fitted_inlets, with_inlets
+from fakedev.learn.inlets import fitted_inlets, with_facts, with_inlets
 from fakedev.learn.job_trace import JobTrace
 from fakedev.learn.likeness import LOOK_SECONDS, Row, likeness
-from fakedev.learn.oddities import ENERGY, Counters, gaps, missing, resets, share_of_failures, stuck
+from fakedev.learn.oddities import ENERGY, Counters, gaps, lacking, missing, resets, share_of_failures, stuck
 from fakedev.learn.pace import History, Paces
 from fakedev.learn.seen_jobs import SeenJob, seen_jobs
 from fakedev.learn.tracks import XID, NodeOf, Seen, Track, Tracks, shown_node
@@ -150,8 +150,9 @@ def learn(
         document["workloads"] = {"base": [work | back for work in base]}
     if faults:
         document["faults"] = faults
-    document["fleet"]["pools"] = with_inlets(
-        document["fleet"]["pools"], *fitted_inlets(tracks.temperatures, found, type_of, _word)
+    document["fleet"]["pools"] = with_facts(
+        with_inlets(document["fleet"]["pools"], *fitted_inlets(tracks.temperatures, found, type_of, _word)),
+        lacking(_facts_by_node(pages, identities, names.node_of)),
     )
     if fitted.document:
         document["fleet"]["cluster"] = fitted.document
@@ -207,6 +208,21 @@ def _nodes_by_family(
         }
         for name, identity in known.items()
     }  # fmt: skip
+
+
+def _facts_by_node(
+    pages: Sequence[SourcePage], identities: Sequence[Identity], node_of: NodeOf
+) -> dict[object, dict[str, set[str]]]:
+    """The facts that the labels of each node show, by exporter."""
+    known = {family.name: identity for identity in identities for family in identity.families}
+    found: dict[object, dict[str, set[str]]] = {}
+    for source in pages:
+        for name, family in source.page.families.items():
+            for sample in family.samples if name in known else ():
+                facts = facts_of(dict(sample.labels), known[name].labels)
+                node = node_of(facts, source.name)
+                found.setdefault(known[name].title, {}).setdefault(node, set()).update(facts)
+    return found
 
 
 def _words(row: Row) -> str:

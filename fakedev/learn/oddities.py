@@ -5,13 +5,13 @@ Each becomes a fault of the configuration.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from fakedev.clone.fleet_reader import OF_DEVICES
+from fakedev.clone.fleet_reader import OF_DEVICES, OF_PARTS, TELLING, is_of_owner
 from fakedev.exporters.identity import UNITS, Identity, RowSpec
 from fakedev.exporters.samples import Labels
 from fakedev.fleet.cluster.jobs import CAUSES
@@ -30,6 +30,8 @@ THROTTLES: Final[Mapping[str, str]] = {
     "throttled_thermal_seconds": "throttled by heat, % of the time",
 }
 COUNTED: Final = (ENERGY, *THROTTLES)
+#: Facts that a board may have or not, and those that tell it from others.
+_OF_SOME: Final = OF_PARTS | {*TELLING, *OWNERS, "node", "process", "pid"}
 _MOVES: Final[Mapping[str, float]] = {USAGE: 0.1, POWER: 20.0}
 
 
@@ -122,6 +124,20 @@ def missing(shown: Mapping[str, set[str]], alike: Mapping[str, object]) -> list[
         {"kind": "absent", "metric": family, "devices": [f"{node}/*" for node in sorted(without)]}
         for family, without in sorted(found.items())
     ]
+
+
+def lacking(shown: Mapping[object, Mapping[str, set[str]]]) -> dict[str, dict[str, str]]:
+    """The facts of nodes without a label that half of the nodes of their exporter have: none, as pools have it.
+
+    :param shown: by exporter, the facts that the labels of each node show.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for nodes in shown.values():
+        counts = Counter(fact for facts in nodes.values() for fact in facts)
+        usual = {fact for fact, count in counts.items() if 2 * count >= len(nodes)} - _OF_SOME
+        usual = {fact for fact in usual if not is_of_owner(fact)}
+        found |= {node: dict.fromkeys(sorted(usual - facts), "") for node, facts in nodes.items() if usual - facts}
+    return found
 
 
 class Counters:

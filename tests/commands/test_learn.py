@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+import yaml
 
 from fakedev.commands.main import main
 from fakedev.config.load import load
@@ -131,6 +132,22 @@ def test_names_that_are_kept(history: list[str], tmp_path: Path) -> None:
     text = (tmp_path / "fleet.yaml").read_text()
     assert "hidden-0" in text
     assert not re.search("train|judge", text)
+
+
+@pytest.mark.slow
+def test_a_node_without_a_label(history: list[str], tmp_path: Path) -> None:
+    """It lacks the label in the learnt fleet, too; its boards and their jobs are learnt all the same."""
+    for number, path in enumerate(history):
+        lines = Path(path).read_text().splitlines(keepends=True)
+        (tmp_path / f"{number}.om").write_text("".join(
+            re.sub('modelName="[^"]*",', "", line) if 'hostname="hidden-1"' in line else line for line in lines
+        ))  # fmt: skip
+    files = [str(path) for path in sorted(tmp_path.iterdir())]
+    cluster = learnt(files, tmp_path / "fleet.yaml", "--keep", "names")
+    assert len(cluster.jobs) == 2
+    pools = yaml.safe_load((tmp_path / "fleet.yaml").read_text())["fleet"]["pools"]
+    labels = {node: pool.get("labels") for pool in pools for node in pool["nodes"]}
+    assert labels == {"hidden-0": None, "hidden-1": {"product_name": ""}, "hidden-2": None}
 
 
 def test_an_unknown_exporter(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from fakedev.exporters.settings.catalog import Catalog, named_identity
 from fakedev.fleet.entities.randomness import Floats
-from fakedev.learn.oddities import ENERGY, Counters, gaps, missing, resets, stuck
+from fakedev.learn.oddities import ENERGY, Counters, gaps, lacking, missing, resets, stuck
 from fakedev.learn.tracks import POWER, USAGE, Owner, Seen, Track
 from fakedev.learn.usage_fit import Window
 from fakedev.schema.files import Files
@@ -72,3 +72,10 @@ def test_counters() -> None:
     assert (fallen, seconds) == (1, 4 * STEP)
     assert risen == pytest.approx(6)
     assert counters.watched("throttled_power_seconds") == (0.0, 0, 0.0)
+
+
+def test_labels_that_nodes_lack() -> None:
+    """What half of an exporter's nodes have; what only some boards have, as a pod or an instance, says nothing."""
+    usual = {"node", "uuid", "driver_version", "pod", "mig_id"}
+    shown = {"dcgm": {"a": usual, "b": usual, "c": {"node", "index", "label_rack"}}, "amd": {"d": {"node"}}}
+    assert lacking(shown) == {"c": {"driver_version": ""}}
