@@ -78,6 +78,8 @@ class JobTrace:
             )  # fmt: skip
             before = ""
             for place, second in enumerate(times.tolist()):
+                if not np.isfinite(usage[place]):  # a trace has memory only beside a usage
+                    continue
                 shown = f"{100.0 * min(max(usage[place], 0.0), 1.0):.1f},"
                 shown += f"{round(memory[place] / _MIB)}MiB" if np.isfinite(memory[place]) else ""
                 if shown != before:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from fakedev.learn.job_trace import JobTrace
@@ -39,3 +41,14 @@ def test_the_files_of_a_trace() -> None:
         "60,work-1-job-1-0,30.0,100MiB", "120,work-1-job-1-0,50.0,100MiB", "60,work-1-job-1-1,50.0,100MiB",
         "330,work-1-job-2,10.0,100MiB", "390,work-1-job-2,50.0,100MiB",
     ]  # fmt: skip
+
+
+def test_boards_that_show_no_usage() -> None:
+    """They have a job and no series."""
+    whole = job(60, 300, ("x", "0"))
+    (track,) = whole.tracks
+    dark = replace(whole, tracks=(replace(track, numbers={MEMORY: track.numbers[MEMORY]}),))
+    trace = JobTrace([dark], {KIND: "work-1"}, {"x": ("a100", 1)}, BEGIN)
+    files = {name: list(lines)[1:] for name, lines in trace.files()}
+    assert files["jobs.csv"] == ["work-1-job-1,60,360,1,\n"]
+    assert files["series.csv"] == []
