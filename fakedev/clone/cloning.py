@@ -292,9 +292,10 @@ class Cloning:
         nodes = tuple(ObservedNode(page.name, (ObservedDevice(0, Unit({}, {})),)) for page in group.pages)
         base = Identity("unknown", "", (), ())
         identity = replace(base, families=tuple(families))
+        # No label tells the nodes apart.
+        where = f"each node has an address of its own: {NODE_ADDRESSES}" if len(nodes) > 1 else "the page is /metrics"
         remarks = (
-            "no exporter of the catalog prints these families: work and faults move none of them; the page of each "
-            "node is /nodes/NODE/metrics",
+            f"no exporter of the catalog prints these families: work and faults move none of them; {where}",
             *(f"{name} is on the pages, and not in the clone: {why}" for name, why in left_out.items()),
         )
         device = self._wanted.device or _ANY_BOARD
