@@ -40,6 +40,8 @@ families:
   - {name: dies, type: gauge, help: "Dies.", quantity: usage_ratio, format: go, numbered: {die: 2}}
   - {name: new, type: gauge, help: "New.", constant: 1, format: go, except: {architecture: [turing]}}
   - {name: old, type: gauge, help: "Old.", constant: 1, format: go, only: {architecture: [turing, volta]}}
+  - {name: driven, type: gauge, help: "Driven.", constant: 0, format: go, drivers: ["550.0", "580.105"]}
+  - {name: between, type: gauge, help: "Of 0.2.0.", fact: "{driver_version}", format: go, between: ["550.0", "580.105"]}
   - {name: used, type: gauge, help: "Used.", quantity: memory_used_bytes, format: go}
   - {name: processes, type: gauge, help: "Processes.", quantity: process_count, format: go}
   - name: process_used
@@ -140,6 +142,14 @@ def test_families_of_some_devices(tmp_path: Path, device: str, has: str) -> None
     own = Own(tmp_path, f"nodes: [n], device: {device}, devices-per-node: 1")
     assert bool(own.lines("old")) == (has in ("old", "both"))
     assert bool(own.lines("new")) == (has in ("new", "both"))
+
+
+@pytest.mark.parametrize(("driver", "has"), [("535.129.03", False), ("550.54.15", True), ("580.105.08", False)])
+def test_families_of_some_drivers(tmp_path: Path, driver: str, has: bool) -> None:
+    """In the form of 0.2.0, too."""
+    own = Own(tmp_path, f'nodes: [n], device: h200, devices-per-node: 1, driver: "{driver}"')
+    for family in ("driven", "between"):
+        assert own.lines(family) == ([f'{family}{{gpu="n/0"}} 0'] if has else [])
 
 
 FROZEN = WORK + """

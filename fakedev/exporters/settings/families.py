@@ -173,8 +173,6 @@ def read_row(
         if fact:
             report.problem(values.place_of("per"), "per: a fact is not divided by another")
         fact, per = per, ""
-    if values["drivers"]:
-        report.tried(values.place_of("drivers"), "drivers: ", _check_versions, values["drivers"])
     if values["else"] is not None and not (quantity and requires):
         report.problem(values.place_of("else"), "else is for a row of a quantity with requires: give both")
     if values["bits"] and not quantity:
@@ -196,6 +194,7 @@ def read_row(
         requires=requires, plus=plus, per=per, where=where, unless=unless, fact=fact, only=only, excepted=excepted,
         is_per_fact=is_per_fact, without=without, random=_read_random(values["random"], report),
     )  # fmt: skip
+    row = _of_drivers(row, values, report)
     _check_linked(row, values.place_of("quantity"), report)
     return row
 
@@ -214,6 +213,17 @@ def _read_random(values: Values | None, report: Report) -> Wander | None:
     if wander.own + wander.noise > 1.0 + _ROUNDED:
         report.problem(values.place_of("noise"), "noise: own and noise are shares of one variance: at most 1 together")
     return wander
+
+
+def _of_drivers(row: RowSpec, values: Values, report: Report) -> RowSpec:
+    """A row with the drivers that may have it; in the form of 0.2.0 it has a fact, and shows 0."""
+    key = "between" if values["between"] else "drivers"
+    report.tried(values.place_of(key), f"{key}: ", _check_versions, values[key])
+    if not values["between"]:
+        return row
+    if row.fact != "{driver_version}":
+        report.problem(values.place_of(key), "between is about the fact {driver_version}: give drivers instead")
+    return replace(row, fact="", constant=0.0, drivers=values[key])
 
 
 def _check_versions(versions: Sequence[str]) -> None:

@@ -50,6 +50,11 @@ _SHOWN: Final = (
         "driver whose version is not known counts as the newest.",
         default=(), default_words="any",
     ),
+    Key(
+        "between", ListOf(Text(), 2, words="list of two versions"),
+        "Of 0.2.0: with the fact {driver_version}, a constant of 0 with these drivers.",
+        default=(),
+    ),
     *keys_from(RowSpec, "without_it", "bits", "plus", "per", "times", "unit"),
 )
 _CONDITIONS: Final = keys_from(RowSpec, "requires", "where", "unless", "without", "within")

@@ -28,6 +28,8 @@ Read = Callable[[Board], str | None]
 _Source = Callable[[Board], int | str | None]
 MIB: Final = 1 << 20
 _KMD_BRANCH: Final = 610
+#: Captured with drivers up to 566 (catalog/identities/nvidia-gpu-exporter@1.yaml), and deprecated by 590.
+_DEPRECATING_BRANCH: Final = 570
 _TEXTS: Final = {(record.name, field.name) for record in RECORDS for field in record.fields if field.text_bytes}
 
 
@@ -65,8 +67,19 @@ def cuda_version(node: View) -> str:
 
 def has_kmd_version(node: View) -> bool:
     """Whether the driver calls its versions KMD and CUDA UMD version, as 610.57.04 does and 595.71.05 does not."""
+    return _branch(node) >= _KMD_BRANCH
+
+
+def _branch(node: View) -> int:
+    """The first number of the driver's version; 0 where it is unknown."""
     branch = node.text("driver_version").partition(".")[0]
-    return branch.isdecimal() and int(branch) >= _KMD_BRANCH
+    return int(branch) if branch.isdecimal() else 0
+
+
+def _once_enabled(board: Board) -> str:
+    """What later drivers do not tell any more."""
+    is_told = 0 < _branch(board.node) < _DEPRECATING_BRANCH
+    return "Enabled" if is_told else "[Requested functionality has been deprecated]"
 
 
 def _board_id(board: Board) -> str | None:
@@ -112,6 +125,7 @@ _FUNCTIONS: Final[Mapping[str, _Source]] = {
     "architecture": lambda board: board.view.text("architecture").title() or None,
     "compute_capability": _compute_capability,
     "peer_type": _peer_type,
+    "once_enabled": _once_enabled,
     "fabric_summary": _fabric_summary,
     "board_id": _board_id,
     "chassis": lambda board: None if _peer_type(board) is None else board.view.text("chassis_serial"),
