@@ -370,7 +370,7 @@ class _Query:
         roster, level, has = self._fleet.roster, row.state_level, self._fleet.quantity_names()
         if not any(map(row.is_of, self._kinds)):
             if not any(map(row.is_of_driver, self._kinds)):
-                fact, which = "driver_version", f"from {' to below '.join(row.drivers)}"
+                fact, which = "driver_version", row.driver_words
             else:
                 (fact, *values), negation = (row.only, "") if row.only else (row.excepted, "not ")
                 which = f"{negation}{' or '.join(values)}"
@@ -509,7 +509,7 @@ def _condition(row: RowSpec) -> str:
         return f"it is shown only at times: while {' and '.join((*row.unless, *row.without))} is 0 or missing"
     if row.fact:
         return f"it is shown only where the device type or the pool gives {row.fact}"
-    return f"it is shown only where driver_version is from {' to below '.join(row.drivers)}" if row.drivers else ""
+    return f"it is shown only where driver_version is {row.driver_words}" if row.drivers else ""
 
 
 def _shown(matcher: Matcher) -> str:

@@ -292,7 +292,7 @@ class Cloning:
         nodes = tuple(ObservedNode(page.name, (ObservedDevice(0, Unit({}, {})),)) for page in group.pages)
         base = Identity("unknown", "", (), ())
         identity = replace(base, families=tuple(families))
-        # No label tells the nodes apart.
+        # The pages of these nodes have the same labels.
         where = f"each node has an address of its own: {NODE_ADDRESSES}" if len(nodes) > 1 else "the page is /metrics"
         remarks = (
             f"no exporter of the catalog prints these families: work and faults move none of them; {where}",

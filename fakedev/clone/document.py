@@ -110,7 +110,7 @@ def configuration_document(
     """The document: pools of the nodes, and the work of their devices.
 
     :param is_steady: the load of the work does not fluctuate.
-    :param is_apart: no label tells the nodes apart, so that each has a page of its own.
+    :param is_apart: the pages of the nodes have the same labels, so each node needs an address of its own.
     """
     every = [*nodes]
     pools = pools_of(((node_name(placed.node.name), _pool(placed)) for placed in every), "clone")

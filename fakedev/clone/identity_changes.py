@@ -154,7 +154,8 @@ def with_seen_labels(identity: Identity, page: CapturedPage, *, is_stored: bool 
     A label that half of the families have becomes one of every row; a label of the identity that no line has goes, and
     one that only some lines have becomes optional.
 
-    :param is_stored: a Prometheus keeps no empty labels: those of owners may be there, and nobody has a board.
+    :param is_stored: the page is read from a Prometheus, which keeps no empty labels: the exporter may still have the
+        labels of owners, where no board has an owner.
     """
     seen = _seen(identity, page)
     if not seen.families:
@@ -341,7 +342,7 @@ def plain_families(family: CapturedFamily) -> list[CapturedFamily]:
 
 
 def _telling(sample: Sample, identity: Identity) -> tuple[str, ...]:
-    """The facts that identify the device of a line: its node, and what tells it from the others there."""
+    """The facts that identify the device of a line: its node, and what identifies it among the devices there."""
     facts = facts_of(dict(sample.labels), identity.labels)
     return tuple(facts.get(name, "") for name in ("node", *TELLING))
 
@@ -405,7 +406,8 @@ def with_seen_families(
     :param result: the comparison of both.
     :param known: families that the identity does not have, and that the simulation fills.
     :param devices: the number of devices.
-    :param is_stored: the page is that of many nodes, some of which may lack a label: a family goes by most lines.
+    :param is_stored: the page is read from a Prometheus, and holds many nodes. Some may lack a label, so half of the
+        lines of a family decide whether its labels differ.
     :returns: and the families of the page that it cannot have, each with the reason.
     """
     specs = {family.name: family for family in identity.families}

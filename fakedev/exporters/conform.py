@@ -431,7 +431,7 @@ def _in_words(old: _Series, new: _Series, *, with_help: bool = False) -> str:
 
 def _condition(row: RowSpec) -> str:
     """What a row depends on besides its quantity, in words."""
-    return f": only where driver_version is from {' to below '.join(row.drivers)}" if row.drivers else ""
+    return f": only where driver_version is {row.driver_words}" if row.drivers else ""
 
 
 def _labels_of_rows(old: Identity, new: Identity) -> Iterator[str]:

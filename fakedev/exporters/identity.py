@@ -159,6 +159,11 @@ class RowSpec:
         """Whether it depends on a fact who may have it."""
         return bool(self.only or self.excepted or self.drivers)
 
+    @property
+    def driver_words(self) -> str:
+        """The drivers with which an entity may have it: ``from 580.65 to below 580.105``; empty: with any."""
+        return f"from {' to below '.join(self.drivers)}" if self.drivers else ""
+
     def is_of_driver(self, facts: Mapping[str, str]) -> bool:
         """Whether an entity with some facts may have it by its driver."""
         return not self.drivers or is_version_between(facts.get("driver_version", ""), *self.drivers)

@@ -37,7 +37,7 @@ class Cluster:
     """The nodes with the label, and the pods on them.
 
     :param spec: of the fleet.
-    :param has: whether a node is simulated by this process: others are those of other shards.
+    :param has: whether this process simulates a node; other shards simulate the others.
     :param others: finds the further resources of each node of a pool, by the pool's name.
     :ivar nodes: the simulated nodes.
     :ivar pods: the pods that want devices.

@@ -5,6 +5,7 @@ Their writers bring the objects in the API to the wanted ones.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -180,7 +181,7 @@ _MOST_WRITING: Final = 8
 _ALL: Final = ""
 
 
-class NodeObjects(Writer):
+class NodeObjects(Writer, ABC):
     """Keeps an object for each node. It is written whenever what it depends on has changed.
 
     :param kind: of the objects, for the log.
@@ -201,17 +202,17 @@ class NodeObjects(Writer):
         self._wanted: dict[str, Item | None] = {}
         self._writing: set[str] = set()
 
+    @abstractmethod
     def _states(self) -> Mapping[str, object]:
         """What the object of each node depends on, by the node's name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _item(self, name: str) -> Item | None:
         """The object of a node; None: it has none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _target(self, name: str = "") -> Target:
         """The path of a node's object; of all without a name."""
-        raise NotImplementedError
 
     def ticked(self) -> None:
         """Compare some nodes with what has changed, and write what is new."""

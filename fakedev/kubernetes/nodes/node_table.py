@@ -28,7 +28,7 @@ class NodeTable:
     """The simulated nodes, by name.
 
     :param spec: of the fleet, whose pools with ``nodes: cluster`` the label's values name.
-    :param has: whether a node is simulated by this process: others are those of other shards.
+    :param has: whether this process simulates a node; other shards simulate the others.
     :param others: finds the further resources of each node of a pool, by the pool's name.
     :ivar left: nodes that lost the label, or whose pool is gone, and still have what was written to them.
     :ivar changed: the nodes whose objects of the API must be compared with what is wanted.

@@ -30,7 +30,7 @@ _LEVELS: Final = {"container": "ContainerLevel", "pod": "PodLevel"}
 
 def topology_state(node: ClusterNode) -> tuple[object, ...]:
     """What the object of a node depends on: equal ones make equal objects of the same node."""
-    return id(node.devices), node.ledger.version, node.health, node.is_paused, _cpu_and_memory(node)
+    return node.devices, node.ledger.version, node.health, node.is_paused, _cpu_and_memory(node)
 
 
 def node_topology(node: ClusterNode, layout: NumaLayout) -> dict[str, Any] | None:
@@ -42,9 +42,10 @@ def node_topology(node: ClusterNode, layout: NumaLayout) -> dict[str, Any] | Non
     # Capacity, allocatable and available of each resource at each NUMA node; 0 where it has none.
     found = {(resource, zone): [0, 0, 0] for resource in {slot.resource: 0 for slot, _ in slots} for zone in zones}
     for slot, zone in slots:
-        is_free = node.ledger.holder_of(slot, Mechanism.DEVICE_PLUGIN) is None
-        for place, counts in enumerate((True, node.is_well(slot), is_free and node.is_well(slot))):
-            found[slot.resource, zone][place] += counts
+        counts, is_well = found[slot.resource, zone], node.is_well(slot)
+        counts[0] += 1
+        counts[1] += is_well
+        counts[2] += is_well and node.ledger.holder_of(slot, Mechanism.DEVICE_PLUGIN) is None
     cpu, memory = _cpu_and_memory(node)
     shares = {
         "cpu": layout.cpu or _cpu_share(cpu, len(zones)),

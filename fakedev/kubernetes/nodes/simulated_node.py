@@ -66,7 +66,7 @@ class ClusterNode:
     :param others: further resources of the node, besides its devices; they may be set anew.
     :param base: its pool as the configuration has it, where boards are divided otherwise; None: the same.
     :ivar base, pool: its pool as the configuration has it, and with the boards divided as they are.
-    :ivar asked: what asked for instances last: the label ``nvidia.com/mig.config``, or the annotation of run-ai.
+    :ivar asked: what asked for instances last, a label with its value or an annotation, and the annotation's text.
     :ivar mig_state: the value of ``mig.config.state``, or :data:`DIVIDING`; empty: nothing was asked.
     :ivar layout: what was asked for, by this label or by claims.
     :ivar is_partitionable: whether claims divide its boards.
@@ -93,7 +93,7 @@ class ClusterNode:
     ) -> None:
         metadata = item["metadata"]
         self.item = item
-        self.base, self.pool, self.asked, self.mig_state = base or pool, pool, "", ""
+        self.base, self.pool, self.asked, self.mig_state = base or pool, pool, ("", ""), ""
         self.layout: Layout = pool.layout
         self.name: str = metadata["name"]
         self.uid: str = metadata.get("uid", "")
@@ -114,7 +114,7 @@ class ClusterNode:
         found = partitionable_devices if self.is_partitionable else dra_devices
         self.dra_devices = tuple(each.without_values for each in found(self.devices)) if uses_dra else ()
         self.dra_slots = {device.name: device.slot for device in self.dra_devices if device.is_made}
-        # The time of the discovery is that of the node: so it stays when fakedev starts again.
+        # The time of the discovery is when the node was made: a restart of fakedev must not change it.
         self._labels = shared_texts(node_labels(self.devices, seconds_of(metadata.get("creationTimestamp", ""))))
         self._annotations: Mapping[str, str] = {HAS_SLICES: DRIVER} if self.dra_devices else {}
         self.domain: str = (metadata.get("labels") or {}).get(DOMAIN, "") if settings.compute_domains else ""
@@ -170,18 +170,19 @@ class ClusterNode:
     def follow_mig_config(self) -> str:
         """Follow what asks for its instances as it is now; why the new state is ``failed``, else empty.
 
-        That is the label ``nvidia.com/mig.config``; without it, for those of fake-gpu-operator, its annotation.
+        The label ``nvidia.com/mig.config`` asks; on a node without it, where fakedev takes the place of
+        fake-gpu-operator, the annotation ``run.ai/mig.config`` does.
         """
         metadata, mig = self.item["metadata"], mig_of(self.base.device_type)
         name = (metadata.get("labels") or {}).get(MIG_CONFIG, "")
         text = (metadata.get("annotations") or {}).get(MIG_ANNOTATION, "") if self._settings.is_compatible else ""
-        asked = f"label {MIG_CONFIG}={name}" if name else f"annotation {MIG_ANNOTATION}: {text}" if text else ""
-        if asked in ("", self.asked) or mig is None:
+        asked = (f"label {MIG_CONFIG}={name}", "") if name else (f"annotation {MIG_ANNOTATION}", text)
+        if not (name or text) or asked == self.asked or mig is None:
             return ""
         self.asked = asked
         if self.is_partitionable:
             self.mig_state = FAILED
-            return f"{self._asked_by}: claims divide its boards (dynamic-mig)"
+            return f"{asked[0]}: claims divide its boards (dynamic-mig)"
         try:
             self.layout = (
                 layout_of(self.devices, name, self._settings.mig_configs)
@@ -190,7 +191,7 @@ class ClusterNode:
             )
         except ValueError as problem:
             self.mig_state = FAILED
-            return f"{self._asked_by}: {problem}"
+            return f"{asked[0]}: {problem}"
         self.mig_state = PENDING if self._to_divide else SUCCESS
         return ""
 
@@ -200,12 +201,7 @@ class ClusterNode:
             return ""
         used = sorted({grant.slot.index for grant in self.ledger} & {*self._to_divide})
         self.mig_state = FAILED if used else DIVIDING
-        return f"{self._asked_by}: pods have boards that it divides: {used}" if used else ""
-
-    @property
-    def _asked_by(self) -> str:
-        """What asks for its instances, without the text of an annotation."""
-        return self.asked.partition(":")[0]
+        return f"{self.asked[0]}: pods have boards that it divides: {used}" if used else ""
 
     def divide_for(self, claimed: Collection[str]) -> None:
         """Ask for the instances that claims have, by the names of their devices."""
