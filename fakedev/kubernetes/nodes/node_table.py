@@ -116,7 +116,7 @@ class NodeTable:
         if known is not None and not is_listed and known.is_newer_than(item):
             return False
         pool, problem = self._pool_of(item)
-        is_of_another = clean_patches(item) and name not in self._was_ours and known is None
+        is_of_another = known is None and name not in self._was_ours and clean_patches(item)
         self._note_problem(item, "" if is_of_another and name not in self.problems else problem)
         if pool is None:
             is_gone = self._forget(name)
