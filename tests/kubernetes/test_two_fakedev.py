@@ -223,7 +223,9 @@ class TwoFakedev(RuleBasedStateMachine):
         self.spec = FleetSpec((SIX if self.spec.pools[0] is FOUR else FOUR,))
         self.leader.use(self.spec)
         self.leader.take_joined()
-        self.shown.clear()  # a pod of a board that is gone gets another one
+        # A pod of a board that is gone gets another one.
+        stay = {slot.id for slot in self.node("kwok").devices.slots[:COUNT]}
+        self.shown = {uid: ids for uid, ids in self.shown.items() if stay.issuperset(ids)}
         self.kubelet.clear()  # as after a restart with other devices
         self.prepared.clear()
         self.report()
@@ -300,3 +302,18 @@ class TwoFakedev(RuleBasedStateMachine):
 @pytest.mark.hypothesis
 def test_two_fakedev() -> None:
     run_state_machine_as_test(TwoFakedev)
+
+
+def test_a_pod_stays_where_the_first_of_two_reloads_has_put_it() -> None:
+    """Its annotation still names the boards that it had before; they are there again."""
+    machine = TwoFakedev()
+    machine.pools_are_reloaded()
+    machine.pod_is_bound("p0", "kwok", 3, claims=False, is_listed=False)
+    machine.pod_is_bound("p1", "kwok", 3, claims=False, is_listed=False)
+    machine.records_are_written(2, is_answered=True)
+    machine.pod_is_gone("p0")
+    machine.pools_are_reloaded()
+    machine.no_pod_moves()
+    assert machine.shown["uid-2"] != list(recorded_ids(machine.pods["p1"].devices)["main"])
+    machine.pools_are_reloaded()
+    machine.no_pod_moves()

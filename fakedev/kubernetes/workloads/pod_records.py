@@ -408,9 +408,10 @@ class PodTable:
             self._report(record, "UnexpectedAdmissionError", str(lack))
 
     def _restore(self, record: PodRecord, node: ClusterNode) -> bool:
-        """Give a pod the devices that it had, by its annotation or as this process or its state remembers."""
+        """Give a pod the devices that it had: as its annotation is still to say, as it says, or as is remembered."""
         pod = record.pod
-        known_ids = recorded_ids(pod.devices), self._nodes.remembered.get(pod.uid, {})
+        remembered = self._nodes.remembered.get(pod.uid, {})
+        known_ids = self.unrecorded.get(pod.uid, {}), recorded_ids(pod.devices), remembered
         return not self._awaited and any(node.ledger.restore(pod, ids) for ids in known_ids)
 
     def _note_devices(self, record: PodRecord, node: ClusterNode) -> None:
