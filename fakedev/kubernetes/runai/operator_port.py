@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
 import numpy as np
@@ -20,7 +20,6 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.offers import MigStrategy
 from fakedev.fleet.spec.value_functions import bounds
 from fakedev.fleet.spec.workload_spec import Activities, WorkloadSpec
-from fakedev.fleet.workloads.workload import Workload
 from fakedev.web import paths
 from fakedev.web.request import Request
 from fakedev.web.resource import Resource
@@ -37,6 +36,17 @@ _NIL: Final = UUID(int=0)
 def made_uid(spec: WorkloadSpec) -> str:
     """The UID of a workload's pod where no cluster gave it one: always the same for the same pod."""
     return str(uuid5(_NIL, f"{spec.namespace}/{spec.pod}"))
+
+
+class _Work(NamedTuple):
+    """A workload on a GPU, or on a part of it, with the part's share of the GPU's engines.
+
+    :ivar memory_mib: as of :func:`_memory_mib`.
+    """
+
+    spec: WorkloadSpec
+    compute_share: float
+    memory_mib: float
 
 
 class OperatorTopology:
@@ -105,37 +115,44 @@ class OperatorTopology:
 
     def uses(self, node: RosterNode) -> dict[int, list[GpuUse]]:
         """Who uses each GPU of a node, by its index, in the order of their start."""
-        fleet = self._fleet
-        which = np.zeros(fleet.roster.parts.unit_count, np.bool_)
+        parts = self._fleet.roster.parts
+        which = np.zeros(parts.unit_count, np.bool_)
         which[node.first : node.first + node.pool.devices_per_node] = True
-        found: dict[int, list[tuple[Workload, float]]] = {}
-        for workload, _ in fleet.workloads.on_devices(fleet.roster.parts.spread(which)):
+        whole = node.pool.device_type.memory_total_bytes
+        found: dict[int, list[_Work]] = {}
+        for workload, _ in self._fleet.workloads.on_devices(parts.spread(which)):
+            spec = workload.spec
             for unit in workload.devices.tolist():
-                index = fleet.roster.parts.owner(unit) - node.first
-                if 0 <= index < node.pool.devices_per_node and workload.spec.pod:
-                    found.setdefault(index, []).append((workload, _memory_mib(workload.spec, node)))
+                index = parts.owner(unit) - node.first
+                if 0 <= index < node.pool.devices_per_node and spec.pod:
+                    part = unit - parts.device_count
+                    compute_share = float(parts.compute_share[part]) if part >= 0 else 1.0
+                    memory = (float(parts.memory_bytes[part]) if part >= 0 else 0.0) or whole
+                    found.setdefault(index, []).append(_Work(spec, compute_share, _memory_mib(spec, memory)))
         return {
-            index: [self._use(node, workload.spec, memory, self._unstated(node, index, on)) for workload, memory in on]
+            index: [self._use(node, work, self._unstated(node, index, on)) for work in on]
             for index, on in found.items()
         }
 
-    def _unstated(self, node: RosterNode, index: int, on: list[tuple[Workload, float]]) -> float:
+    def _unstated(self, node: RosterNode, index: int, on: list[_Work]) -> float:
         """The memory, in MiB, of each workload on a GPU that does not say how much it needs: it follows the load."""
         level = self._fleet.state.levels["device"]
         place = node.first + index
         used = float(level.arrays[_MEMORY][place]) / _MIB if level.has(_MEMORY, place) else 0.0
-        stated = [memory for _, memory in on if memory >= 0]
+        stated = [work.memory_mib for work in on if work.memory_mib >= 0]
         return max(used - math.fsum(stated), 0.0) / max(len(on) - len(stated), 1)
 
-    def _use(self, node: RosterNode, spec: WorkloadSpec, memory_mib: float, unstated_mib: float) -> GpuUse:
+    def _use(self, node: RosterNode, work: _Work, unstated_mib: float) -> GpuUse:
         from fakedev.kubernetes.runai.operator import GpuUse  # noqa: PLC0415
 
+        spec = work.spec
+        low, high = utilization_of(spec.activities)
         return GpuUse(
             spec.namespace,
             spec.pod,
             spec.container,
-            utilization_of(spec.activities),
-            memory_mib if memory_mib >= 0 else unstated_mib,
+            (low * work.compute_share, high * work.compute_share),
+            work.memory_mib if work.memory_mib >= 0 else unstated_mib,
             self._uids.get((node.name, spec.name)) or self._uid_of(spec),
         )
 
@@ -150,12 +167,14 @@ def utilization_of(activities: Activities) -> tuple[float, float]:
     return max(0.0, min(lows, default=0.0)), min(100.0, max(highs, default=0.0))
 
 
-def _memory_mib(spec: WorkloadSpec, node: RosterNode) -> float:
-    """The most memory, in MiB, that a workload says it needs; -1 when it does not say."""
+def _memory_mib(spec: WorkloadSpec, total_bytes: float) -> float:
+    """The most memory, in MiB, that a workload says it needs of a device or a part; -1 when it does not say.
+
+    :param total_bytes: what that has.
+    """
     for use in spec.uses:
         if use.metric == _MEMORY:
-            total = node.pool.device_type.memory_total_bytes
-            return use.activities.highest * (total / 100 if use.is_share else 1.0) / _MIB
+            return use.activities.highest * (total_bytes / 100 if use.is_share else 1.0) / _MIB
     return -1.0
 
 

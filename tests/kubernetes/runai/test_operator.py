@@ -321,7 +321,9 @@ def test_parts_and_free_nodes() -> None:
     fleet = fleet_of()
     (gpu,) = gpus(fleet, "c")
     assert gpu["status"]["allocatedBy"]["pod"] == "part"
-    assert gpu["status"]["podGpuUsageStatus"]["uid-part"]["fbUsed"] == 8192
+    (usage,) = gpu["status"]["podGpuUsageStatus"].values()
+    assert usage["utilization"] == {"min": 13, "max": 13}  # 90 % of a seventh of the engines
+    assert usage["fbUsed"] == pytest.approx(float(fleet.memory_used_bytes[4]) / 2**20, rel=0.02)
     assert all(gpu["status"]["podGpuUsageStatus"] == {} for gpu in gpus(fleet, "b"))
 
 
