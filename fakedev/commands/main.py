@@ -147,5 +147,5 @@ def subcommands() -> dict[str, dict[str, str]]:
 def _help() -> str:
     lines = ["usage: fakedev SUBCOMMAND [OPTIONS]; each subcommand has --help, and fakedev has --version"]
     for title, group in subcommands().items():
-        lines += ["", f"{title}:", *(f"  {name:10}  {text}" for name, text in group.items())]
+        lines += ["", f"{title}:", *(f"  {name:11}  {text}" for name, text in group.items())]
     return "\n".join(lines)
