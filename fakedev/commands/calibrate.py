@@ -45,7 +45,7 @@ def _work(text: str) -> tuple[float, str]:
 @command(
     _WHERE,
     __doc__,
-    Option("device", "NAME", "the device type to begin with, or its file", is_required=True),
+    Option("device", "NAME", "the device type to start from, or its file", is_required=True),
     OnlyOne(
         (
             Option("from", "FILE", "a run: CSV, or OpenMetrics with times", value="file"),
@@ -61,10 +61,10 @@ def _work(text: str) -> tuple[float, str]:
     ),
     Option(
         "work", "SECONDS=KIND",
-        f"from this second of the run on the work is {', '.join(KINDS[:-1])} or {KINDS[-1]}; may be repeated",
+        f"kind of work from this second of the run on: {', '.join(KINDS[:-1])} or {KINDS[-1]}; may be repeated",
         parse=_work, is_repeated=True,
     ),
-    Option("name", "NAME", "the name of the new type; default my- and the old one"),
+    Option("name", "NAME", "name of the new device type; default: my- and the old name"),
     Option("picture", "FILE", "write a page with plots of measured and simulated values"),
     failures={ValueError: 1},
 )  # fmt: skip

@@ -236,13 +236,14 @@ def utf8_word(text: str) -> str:
 def relay(command: str, arguments: Sequence[str]) -> int:
     """Run a command that is a verb; see :func:`send`."""
     verb = VERBS[command]
-    found, lines = WORKLOAD_GRAMMAR.find(verb), WORKLOAD_GRAMMAR.help_lines(verb)
+    found = WORKLOAD_GRAMMAR.find(verb)
+    lines = [line for line in WORKLOAD_GRAMMAR.help_lines(verb) if line != f"  also: {command}"]
     usage = f"fakedev {command} [--url URL | --service NAME | --socket ADDRESS] {found.usage.partition(' ')[2]}"
     parser = Parser(
         f"fakedev {command}",
         *service_options(takes_port=True),
         JSON,
-        Operand("words", "WORD", "the words of the verb, as on the workload port", parse=utf8_word, count="*"),
+        Operand("words", "WORD", "the arguments, as on the workload port", parse=utf8_word, count="*"),
         usage=textwrap.fill(usage, subsequent_indent="    ", break_on_hyphens=False),
         description="\n".join(lines[lines.index(f"  {found.summary}") :]),
         is_formatted=True,

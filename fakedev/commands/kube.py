@@ -28,13 +28,13 @@ from fakedev.schema.places import ConfigurationError, Problem
 
 _COMMANDS: Final = {
     "plan": ("fakedev.commands.kube:plan", "print what would be patched and allocated, from files, without a cluster"),
-    "token": ("fakedev.commands.kube:token", "print the token with which fakedev-node has only one node"),
-    "proof": ("fakedev.commands.kube:proof", "print where the faults of objects DeviceFault are seen"),
+    "token": ("fakedev.commands.kube:token", "print the token that admits fakedev-node of one node only"),
+    "proof": ("fakedev.commands.kube:proof", "print where the faults of DeviceFault objects are visible"),
     "clean": ("fakedev.commands.kube:clean", "remove from the nodes of a cluster all that fakedev wrote to them"),
 }
 
 
-kube: Final = partial(run_subcommand, "fakedev kube", _COMMANDS, width=6, joint=" or ")
+kube: Final = partial(run_subcommand, "fakedev kube", _COMMANDS, joint=" or ")
 
 
 @command(
@@ -116,10 +116,10 @@ def _show(text: str) -> None:
 
 @command(
     "fakedev kube proof",
-    "Prints a table of the faults of objects DeviceFault: how many devices each should strike, and how many show it in "
-    "the state, on pages, in NVML, in the node's status and as Events. The exit code is 1 when one has not landed.",
+    "Prints a table of the faults of DeviceFault objects: how many devices each should affect, and how many show it in "
+    "the state, on pages, in NVML, in the node's status and as Events. The exit code is 1 when one does not show it.",
     *_CONNECTION,
-    Option("wait", "DURATION", "maximum wait until all have landed", 0.0, parse=parse_duration),
+    Option("wait", "DURATION", "maximum wait until all devices show their faults", 0.0, parse=parse_duration),
 )
 def proof(options: Namespace) -> int:
     """Print the table."""
@@ -135,7 +135,7 @@ def proof(options: Namespace) -> int:
     "ResourceSlices, ConfigMaps and Leases. Stop fakedev first: it would write them again.",
     *_CONNECTION,
     Option("namespace", "NAME", "namespace of the Leases and ConfigMaps; default: this pod's, or the context's", ""),
-    Option("selector", "LABELS", "only nodes with these labels, as fakedev/pool=h100, their pods and slices", ""),
+    Option("selector", "LABELS", "only nodes with these labels, e.g. fakedev/pool=h100; their pods and slices", ""),
     Option("dry-run", "", "only print what would be removed"),
 )
 def clean(options: Namespace) -> int:
@@ -148,8 +148,7 @@ def clean(options: Namespace) -> int:
 
 @command(
     "fakedev kube token",
-    "Prints the token with which the node port admits fakedev-node of one node, and of no other. It changes with the "
-    "token of the port.",
+    "Prints a token that admits fakedev-node of one node only. It changes with the token of the node port.",
     Operand("node", "NODE", "the node", parse=node_name),
     Option("token-file", "FILE", "the token of the node port (token-files: of its address)", is_required=True),
 )

@@ -22,11 +22,10 @@ def serve(arguments: Sequence[str]) -> int:
 
     @command("fakedev serve", "Serves simulated devices until a signal.", *SERVE)
     def run(options: Namespace) -> None:
-        from fakedev.service.options import order_of  # noqa: PLC0415 - a usage error does not need Twisted
+        from fakedev.service.options import requested  # noqa: PLC0415 - a usage error does not need Twisted
         from fakedev.service.service import run_program  # noqa: PLC0415
 
-        order = order_of({name.replace("_", "-"): value for name, value in vars(options).items()})
-        run_program(order.configuration, order.run)
+        run_program(*requested({name.replace("_", "-"): value for name, value in vars(options).items()}))
 
     return run(arguments)
 
@@ -148,5 +147,5 @@ def subcommands() -> dict[str, dict[str, str]]:
 def _help() -> str:
     lines = ["usage: fakedev SUBCOMMAND [OPTIONS]; each subcommand has --help, and fakedev has --version"]
     for title, group in subcommands().items():
-        lines += ["", f"{title}:", *(f"  {name:10}  {text}" for name, text in group.items())]
+        lines += ["", f"{title}:", *(f"  {name:11}  {text}" for name, text in group.items())]
     return "\n".join(lines)

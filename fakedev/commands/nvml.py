@@ -64,8 +64,8 @@ _DRIVER: Final = Option(
 
 @command(
     "fakedev nvml build",
-    "Compiles the library, writes the commands nvidia-smi and dcgmi, and prints where the former are.",
-    Option("output", "FILE", "write the library to this file, in place of both to the user's cache"),
+    "Compiles the library, writes the commands nvidia-smi and dcgmi, and prints the paths of library and nvidia-smi.",
+    Option("output", "FILE", "write only the library, to this file; default: all, to the user's cache"),
     _DRIVER,
     failures=_FAILURES, shown=_PROGRAM,
 )  # fmt: skip
@@ -131,7 +131,7 @@ def unanswered(options: Namespace) -> None:
     "fakedev nvml overrides",
     "Writes overrides.yaml of NVIDIA's nvml-mock with each tick, so that its boards follow a node. At the end, and "
     "without the service, the file is removed.",
-    Operand("folder", "DIR", "the folder with nvml-mock's config.yaml, as driver/config"),
+    Operand("folder", "DIR", "the folder with nvml-mock's config.yaml, e.g. driver/config"),
     *_source("it follows"),
     shown=_PROGRAM,
 )

@@ -48,12 +48,12 @@ def target_of_option(text: str) -> str:
     "Prints the configuration of a Prometheus that scrapes all that a configuration serves.",
     *configuration_options("without one the demo"),
     *serve_options("web-config-file"),
-    Option("interval", "TIME", "between two scrapes; default 15s", "15s"),
+    Option("interval", "TIME", "time between two scrapes; default 15s", "15s"),
     Option("target", "HOST:PORT", "fakedev's address; default: the first of web", parse=target_of_option),
     Option("rules", "FILE", "a rule file; may be repeated", is_repeated=True),
-    Option("ca-file", "FILE", "the authority that has signed the certificate of an address"),
-    Option("user", "NAME", "for an address with passwords"),
-    Option("password-file", "FILE", "the password of --user"),
+    Option("ca-file", "FILE", "CA certificates (PEM) for addresses with TLS"),
+    Option("user", "NAME", "user of addresses with passwords"),
+    Option("password-file", "FILE", "file with the password of --user"),
 )
 def prometheus(options: Namespace) -> None:
     """Print the configuration.

@@ -24,7 +24,7 @@ from fakedev.schema.peer_addresses import parse_address
     *service_options(),
     Option(
         "frontend", "ADDRESS",
-        "a port for clients or backends of a fakedev-frontend; default: the one of this user, if no service runs",
+        "a client or backend port of a fakedev-frontend; default: this user's frontend, if no service runs",
     ),
     JSON,
 )  # fmt: skip

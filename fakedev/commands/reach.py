@@ -59,16 +59,16 @@ def service_options(*, takes_port: bool = False) -> Iterator[Option | OnlyOne]:
 
     :param takes_port: the command can also use a workload port.
     """
-    url = f"http://HOST:PORT, https://HOST:PORT or a UNIX socket; default ${URL}, then the only service of this user"
+    url = f"http(s)://HOST:PORT or a UNIX socket; default ${URL}, then this user's only service, then {_USUAL_URL}"
     socket = f"a workload port in place of HTTP: a UNIX socket, HOST:PORT or tls://HOST:PORT; default ${SOCKET}"
     yield OnlyOne((
-        Option("url", "URL", f"{url} that runs, then {_USUAL_URL}"),
+        Option("url", "URL", url),
         Option("service", "NAME", "a service of this user: a name or pid that fakedev ps lists"),
         *((Option("socket", "ADDRESS", socket),) if takes_port else ()),
     ))  # fmt: skip
     yield Option("user", "NAME", "user of an address with passwords, with --password-file")
-    token = f"the token of the address, if it requires one; default ${TOKEN}, then the file that the service named"
-    files = {"password-file": "the password of --user", "token-file": token, **TLS_OPTIONS}
+    token = f"file with the token, if the address requires one; default ${TOKEN}, then the file that the service named"
+    files = {"password-file": "file with the password of --user", "token-file": token, **TLS_OPTIONS}
     yield from (Option(name, "FILE", text, "") for name, text in files.items())
 
 

@@ -42,16 +42,16 @@ from fakedev.schema.options import Failed, Option, command
 @command(
     "fakedev render",
     __doc__,
-    *configuration_options("else the record's, else the demo"),
+    *configuration_options("default: the record's, else the demo"),
     Option("events", "FILE", "a record (serve --record), whose events are replayed"),
     Option("for", "DURATION", "simulated time, default 1m", 60.0, parse_duration, value="span"),
     Option("every", "DURATION", "time between two pages, default 15s", 15.0, parse_duration),
-    Option("node", "NODE", "this node's page instead of the fleet's", ""),
-    Option("output", "FOLDER", "a file per page, TICK.prom, instead of standard output"),
+    Option("node", "NODE", "print this node's page instead of the fleet's", ""),
+    Option("output", "FOLDER", "write one file per page, TICK.prom, instead of standard output"),
     Option("journal", "FILE", "write what happened, and why, in JSON Lines"),
     Option(
-        "openmetrics", "", "all pages in one OpenMetrics text with times, as a Prometheus would store them, for "
-        "promtool; with --output files of two hours",
+        "openmetrics", "", "print all pages as one OpenMetrics text with timestamps, for promtool; with --output: "
+        "files of two hours each",
     ),
     failures={CannotWriteLines: 1, Refused: 2, ValueError: 2},
 )  # fmt: skip

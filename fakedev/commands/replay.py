@@ -92,12 +92,12 @@ _CHANGEABLE: Final = (
     Option("device", "DEVICE", "the device type of all models that --map does not name"),
     Option("scale", "N", "repeat each job N times, spread evenly over an hour", 1, _count),
     Option("nodes", "N", "use the first N nodes, or repeat them until there are N", None, _count),
-    Option("place", "", "how jobs are placed that have no node in the trace", POLICIES[0], choices=POLICIES),
-    Option("order", "", "of jobs that wait, which starts first: as in the trace; or, of jobs that come when they were "
-           "submitted, the first that fits (arrival), the first and no other (strict), or by time or devices",
-           ORDERS[0], choices=ORDERS),
+    Option("place", "", "how jobs without a node in the trace are placed", POLICIES[0], choices=POLICIES),
+    Option("order", "", "which waiting job starts first: of those that have started in the trace, the first that fits "
+           "(trace); of those that were submitted, the first that fits (arrival), only the first (strict), or by "
+           "run time or number of devices", ORDERS[0], choices=ORDERS),
     Option(
-        "usage", "P:F", "usage of jobs that have none in the trace: percent, plus or minus; or as another trace: "
+        "usage", "P:F", "usage of jobs without one in the trace: percent, plus or minus; or like another trace: "
         f"{' or '.join(f'{LIKE}{name}' for name in DISTRIBUTIONS)}", None, usage_of,
     ),
     *serve_options("set"),
@@ -111,21 +111,21 @@ _CHANGEABLE: Final = (
     Operand("format", "FORMAT", ", ".join(FORMATS), choices=tuple(FORMATS)),
     Operand("folder", "DIR", "the folder with the files of the trace"),
     *_CHANGEABLE,
-    Option("variant", "NAME", "of openb's list of pods, as gpuspec33; default: default"),
+    Option("variant", "NAME", "which of openb's lists of pods, e.g. gpuspec33; default: default"),
     Option("from", "TIME", "begin at this time of the trace, e.g. 117d", 0.0, parse_duration, value="begin_seconds"),
-    Option("for", "TIME", "how much is replayed; default: to the end", None, parse_duration, value="span_seconds"),
+    Option("for", "TIME", "how long a part to replay; default: to the end", None, parse_duration, value="span_seconds"),
     Option("seed", "N", "seed of the random numbers; default 0", 0, _number),
     Option("speed", "N", "simulated seconds per second; default 1", 1.0, _speed),
-    Option("tick", "TIME", f"default: what gives {_TICKS_PER_SECOND} ticks a second, 1s at least", None, _tick),
+    Option("tick", "TIME", f"its length; default: {_TICKS_PER_SECOND} ticks per real second, at least 1s", None, _tick),
     Option("lenient", "N", "leave out up to N lines that cannot be used", 0, _number),
     Option("check", "", "only read and place it, and print the head"),
     Option("report", "FILE.html", "replay in virtual time, compare, and write trace and replay side by side"),
     Option("output", "FILE.yaml", "write the replay as a scenario"),
     Option(
-        "what-if", "OPTIONS", "replay in virtual time, and again with other options, as '--device h200 --nodes 40'; "
-        f"of {', '.join(f'--{option.name}' for option in _CHANGEABLE)}; may be repeated", is_repeated=True,
+        "what-if", "OPTIONS", "replay in virtual time, and again with other options, e.g. '--device h200 --nodes 40'; "
+        f"possible: {', '.join(f'--{option.name}' for option in _CHANGEABLE)}; may be repeated", is_repeated=True,
     ),
-    Option("prices", "BOARD_HOUR:KWH", "adds costs to the table of --what-if, as 2.50:0.30", None, prices_of),
+    Option("prices", "BOARD_HOUR:KWH", "add costs to the table of --what-if, e.g. 2.50:0.30", None, prices_of),
     *serve_options("port", "shard", "web-config-file", "record", "ready-file"),
 )  # fmt: skip
 def replay(options: Namespace) -> int:

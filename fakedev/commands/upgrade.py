@@ -102,9 +102,9 @@ class _Releases:
 @command(
     "fakedev upgrade",
     __doc__,
-    Option("from", "ID", "the release that is there now: dcgm@4.8.2, or a file with a page of it", value="old",
+    Option("from", "ID", "the present release: dcgm@4.8.2, or a file with a page of it", value="old",
            is_required=True),
-    Option("to", "ID", "the release that comes: dcgm@4.9.0", value="new", is_required=True),
+    Option("to", "ID", "the new release: dcgm@4.9.0", value="new", is_required=True),
     Option("rules", "FILE", "alert rules, or a folder of them; may be repeated", is_repeated=True),
     Option(
         "dashboards", "FILE",

@@ -29,8 +29,8 @@ Explains the state of something in a running service, back to its cause. OF is o
 
 _OPTIONS: Final = (
     *service_options(takes_port=True),
-    Operand("of", "OF", "what is explained", parse=utf8_word),
-    Operand("metric", "METRIC", "of a device: only this metric", "", utf8_word, count="?"),
+    Operand("of", "OF", "what to explain", parse=utf8_word),
+    Operand("metric", "METRIC", "explain only this metric of a device", "", utf8_word, count="?"),
     JSON,
 )
 

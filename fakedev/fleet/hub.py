@@ -85,11 +85,11 @@ class WorkloadHub:
         return workload_id
 
     def connected(self) -> Iterable[str]:
-        """The ids of the workloads whose ends somebody waits for."""
+        """The ids of the workloads with a listener."""
         return self._listeners
 
     def note_pid(self, workload_id: str, pid: int | None) -> None:
-        """A workload is that of a process: to kill it ends the workload."""
+        """Note the process of a workload: killing the process ends the workload."""
         if pid is not None:
             self._pids[workload_id] = pid
 
@@ -120,7 +120,7 @@ class WorkloadHub:
             self.fleet.apply(DropWorkload(found[0]) if len(found) == 1 else DropWorkloads(found))
 
     def end(self, workload_ids: Sequence[str], reason: str) -> None:
-        """Stop workloads, without those that have ended already; their listeners are not told."""
+        """Stop workloads, without those that have ended already; their listeners are not notified."""
         self._forget(workload_ids)
         by_id = self.fleet.workloads.by_id
         found = self.fleet.intake.not_ending([workload_id for workload_id in workload_ids if workload_id in by_id])

@@ -19,7 +19,7 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fleet_spec import MAX_SPEED
 from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.workload import Verdict
-from fakedev.runtime.clock import HalfOfTurns, no_op
+from fakedev.runtime.clock import no_op
 from fakedev.runtime.memory import collector_paused
 
 #: When the clock is further behind, the missed ticks are dropped and counted.
@@ -36,6 +36,36 @@ _STEPS_BEFORE_END_SECONDS: Final = 0.001
 _REPORT_SECONDS: Final = 1.0
 #: Ticks of one advance: more is certainly a typing error.
 MAX_TICKS: Final = 10_000_000
+
+
+class HalfOfTurns:
+    """Gives long work that runs in slices half of the reactor's time while others are served, else each turn.
+
+    Others need many short turns: a large page has a thousand, which would each wait for a slice.
+
+    :param is_sending: whether connections have bytes to send.
+    """
+
+    #: A turn that takes longer than this without a slice serves somebody.
+    IDLE_SECONDS: Final = 0.0005
+
+    def __init__(self, clock: IReactorTime, is_sending: Callable[[], bool]) -> None:
+        self._clock = clock
+        self._is_sending = is_sending
+        self._slice_seconds = self._others_seconds = self._seen_at = 0.0
+
+    def slice_ended(self, began: float) -> None:
+        """A slice that began at this time has just ended."""
+        self._seen_at = self._clock.seconds()
+        self._slice_seconds, self._others_seconds = self._seen_at - began, 0.0
+
+    def is_next(self) -> bool:
+        """Whether the next slice may begin in this turn; ask once in each turn."""
+        now = self._clock.seconds()
+        turn_seconds, self._seen_at = max(now - self._seen_at, 0.0), now
+        self._others_seconds += turn_seconds
+        is_serving = turn_seconds > self.IDLE_SECONDS or self._is_sending()
+        return not is_serving or self._others_seconds >= self._slice_seconds
 
 
 class Advance(NamedTuple):

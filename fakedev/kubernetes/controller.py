@@ -6,9 +6,11 @@ file with the health of devices is kept with the state of the fleet, for the nex
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from operator import is_
 from typing import Any, Final
 
@@ -45,7 +47,6 @@ from fakedev.kubernetes.workloads.pod_records import WorkChange
 from fakedev.kubernetes.writer import ClusterWriter, Retries
 from fakedev.runtime.reactor import IReactor
 from fakedev.runtime.threads import call_in_thread
-from fakedev.runtime.turns import Inbox
 
 #: Why work of a pod is stopped, for its verdict and the journal: the pod is over, or does something else.
 _IS_OVER: Final = "its pod has ended"
@@ -234,6 +235,54 @@ def _is_same(before: KnownHealth, now: KnownHealth) -> bool:
     return before.roster is now.roster and before.nodes == now.nodes and all(
         np.array_equal(was, is_now) for was, is_now in zip(before[2:5], now[2:5], strict=True)
     )  # fmt: skip
+
+
+#: Nodes or pods of a list that are taken in one turn of the reactor: a new node costs 0.3 ms, a pod 0.1 ms.
+STEPS_AT_ONCE: Final = 20
+
+
+class Inbox:
+    """What watches report: lists and changes, in the order of their arrival; a long list is taken in pieces."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Iterator[None]] = deque()
+
+    def __bool__(self) -> bool:
+        """Whether anything waits."""
+        return bool(self._waiting)
+
+    def put_list(self, steps: Iterator[None]) -> None:
+        """Add a list, of which each step takes one object; a short list is taken at once."""
+        is_first = not self._waiting
+        self._waiting.append(steps)
+        if is_first:
+            self.take()
+
+    def put(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Add a change, which this call passes on: at once, unless a list waits."""
+        if self._waiting:
+            self._waiting.append(_once(call, *arguments))
+        else:
+            call(*arguments)
+
+    def take(self, most: int = STEPS_AT_ONCE) -> None:
+        """Take at most this number of waiting steps."""
+        left = most
+        while self._waiting and left:
+            taken = sum(1 for _ in islice(self._waiting[0], left))
+            if taken == left:
+                return  # there may be more of it
+            left -= taken
+            self._waiting.popleft()
+
+    def clear(self) -> None:
+        """Forget what waits."""
+        self._waiting.clear()
+
+
+def _once(call: Callable[..., object], *arguments: Any) -> Iterator[None]:
+    call(*arguments)
+    yield
 
 
 #: Pods whose work is changed in one turn of the reactor: 0.2 ms each.

@@ -136,7 +136,9 @@ class LinesSource(JobSource):
     async def _take(self, idle_seconds: float) -> TakenJob | None:
         if self._client is None or self._client.is_lost:
             self._sent_names, self._request_id = {}, 0
-            self._client = await self._connector.connect(self._make_client)
+            self._client = await self._connector.connect(
+                lambda: JsonClient(parse_backend_message, self._received, self._lost, log=self.log.debug)
+            )
         names = self._location()
         if names != self._sent_names:
             self._sent_names = names
@@ -150,19 +152,15 @@ class LinesSource(JobSource):
 
     async def _settle(self, job: TakenJob, verb: str, arguments: Mapping[str, object]) -> None:
         """Report how the job ended, and wait until the frontend has confirmed it."""
-        held = self._held
-        if held is None or held is not job or job.withdrawn:
+        if self._held is not job or job.withdrawn:
             raise FrontendLost(job.withdrawn)
         self._held = None
         try:
-            await self._wait(self._request(verb, {"job": held.id, **arguments}))
+            await self._wait(self._request(verb, {"job": job.id, **arguments}))
         except RequestRefused as refused:
             self.log.warn("the frontend does not accept the result of a job: {refused}", refused=refused)
         except CancelledError:
             raise FrontendLost("the frontend did not confirm a result") from None
-
-    def _make_client(self) -> JsonClient[BackendMessage]:
-        return JsonClient(parse_backend_message, self._received, self._lost, log=self.log.debug)
 
     def _request(self, verb: str, arguments: Mapping[str, object]) -> Deferred[Done]:
         """Send a request; fires with Done, fails with RequestRefused, FrontendLost or FrontendRefused."""

@@ -330,13 +330,13 @@ class Broker:
 
         :raises Refused: ``unknown-name``; ``busy``, after close().
         """
-        found = self._limits.queues_named(queue)
+        resumed = self._limits.queues_named(queue)
         if self._limits.closed is not None:
             raise Refused("busy", self._limits.closed)
-        for job in found:
-            job.is_draining = False
-            self._ledger.deadlines.clear(job)
-            self._end_pause(job, now)
+        for found in resumed:
+            found.is_draining = False
+            self._ledger.deadlines.clear(found)
+            self._end_pause(found, now)
 
     def _end_pause(self, queue: Queue, now: float) -> None:
         """Hand out jobs again, first to waiting workers."""
@@ -365,7 +365,7 @@ class Broker:
         return self._ledger.deadlines.next() if due is None else due
 
     def expire(self, now: float) -> None:
-        """Do what is due: slices of long works, jobs beyond their limit and grace period, ends of waits and pauses.
+        """Do what is due: slices of long tasks, jobs beyond their limit and grace period, ends of waits and pauses.
 
         Each call does a bounded amount of work; next_deadline() is due at once if there is more.
         """

@@ -55,15 +55,15 @@ def queue_diagnosis(stats: Mapping[str, Any]) -> str:
     silent = stats.get("silent-backends", 0)
     silence = f"; {silent} connected backends are silent: they neither wait for a job nor have one" if silent else ""
     if "paused" in stats["state"]:
-        return "it is paused: nothing is handed out until it is resumed, or the time of the pause is over"
+        return "it is paused: no job is handed out until it is resumed, or the time of the pause is over"
     if "draining" in stats["state"]:
         return f"it is draining: new requests are refused{silence}"
     if not waiting and not stats.get("overdue", 0):
-        return "nothing waits" + ("" if running or idle else f", and no worker waits for jobs of it{silence}")
+        return "nothing waits" + ("" if running or idle else f", and no worker waits for its jobs{silence}")
     if not idle and not stats["workers-busy"]:
-        return f"no worker takes jobs of it: start a backend, or see why it does not take{silence}"
+        return f"no worker takes its jobs: start a backend, or see why a started one takes none{silence}"
     if idle and waiting:
-        return f"workers are idle while jobs wait: their take has another queue, or is on its way{silence}"
+        return f"workers are idle while jobs wait: their take names another queue, or is on its way{silence}"
     if late := stats.get("overdue", 0):
         where = f" (the first of them on {stats['overdue-on']})" if stats["overdue-on"] else ""
         return (

@@ -259,13 +259,13 @@ _OURS: Final[tuple[_Row, ...]] = (
         "now.oldest_seconds",
     ),
     ("fakedev_queue_waiting_bytes", "What the waiting requests count for in max-bytes.", "now.waiting_bytes"),
-    ("fakedev_queue_paused", "1 while nothing is handed out.", lambda queue: int("paused" in queue.now.state)),
-    ("fakedev_queue_buried", "Jobs that are laid aside.", "now.buried"),
-    ("fakedev_queue_arrivals_per_second", "Requests taken in, over the window.", "counted.arrivals_per_second"),
+    ("fakedev_queue_paused", "1 while no job is handed out.", lambda queue: int("paused" in queue.now.state)),
+    ("fakedev_queue_buried", "Buried jobs, which wait for kick.", "now.buried"),
+    ("fakedev_queue_arrivals_per_second", "Accepted requests, over the window.", "counted.arrivals_per_second"),
     ("fakedev_queue_services_per_second", "Runs that ended, over the window.", "counted.services_per_second"),
-    ("fakedev_queue_puts_total", "Requests taken in.", "counted.puts"),
-    ("fakedev_queue_retries_total", "Jobs offered again because their backend had left.", "counted.retries"),
-    ("fakedev_queue_burials_total", "Jobs laid aside so far.", "counted.burials"),
+    ("fakedev_queue_puts_total", "Accepted requests.", "counted.puts"),
+    ("fakedev_queue_retries_total", "Jobs that were queued again because their backend had left.", "counted.retries"),
+    ("fakedev_queue_burials_total", "Jobs buried so far.", "counted.burials"),
 )
 #: The families with a histogram for each queue and outcome: name, help, and the attribute of its statistics.
 _HISTOGRAMS: Final = (
@@ -324,14 +324,14 @@ class _Page:
 
     def _workers(self) -> Iterator[str]:
         name = "fakedev_queue_workers"
-        yield self._declared(name, "gauge", "Backends that wait for work, and that have some.")
+        yield self._declared(name, "gauge", "Backends that wait for a job (idle), and that have one (busy).")
         for queue in self._queues:
             yield f'{name}{{queue="{queue.now.name}",state="idle"}} {queue.now.workers_idle}'
             yield f'{name}{{queue="{queue.now.name}",state="busy"}} {queue.now.workers_busy}'
 
     def _ended(self) -> Iterator[str]:
         name = "fakedev_queue_ended_total"
-        yield self._declared(name, "counter", "Requests that are over; refused ones were never taken in.")
+        yield self._declared(name, "counter", "Requests that are over; refused ones were not accepted.")
         for queue in self._queues:
             for outcome, count in queue.counted.outcomes.items():
                 yield f'{name}{{queue="{queue.now.name}",outcome="{outcome.value}"}} {count}'

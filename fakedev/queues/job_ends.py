@@ -144,7 +144,7 @@ class JobEnds:
         if job.state is JobState.RUNNING:
             self.give_back(job, now)
 
-    # Slices of long works: the job may have ended or moved since the work began
+    # Steps of long tasks: the job may have ended or moved since the task began
 
     def cancel(self, reason: str, job: Job, now: float) -> None:
         """End a job because its client disconnected or the program stops; a durable one stays in its log."""

@@ -73,7 +73,7 @@ Thing = TypeVar("Thing")
 
 
 class ByOwner(Generic[Owner, Thing]):
-    """The things of each owner by number. An owner without things takes no memory."""
+    """The jobs or waits of each owner, by number. An owner that has none takes no memory."""
 
     __slots__ = ("_things",)
 

@@ -207,8 +207,8 @@ class Batch:
 class RequestLog:
     """Collects the records of one queue.
 
-    The broker calls the methods named after changes. Whoever writes takes batches; after a failure he writes
-    :meth:`whole`, which has all that the failed batches had.
+    The broker calls the methods that are named after changes. The writer takes batches; after a failure it writes
+    :meth:`whole`, which includes the failed batches.
 
     :param unix_offset_seconds: the time of day minus the broker's time.
     :ivar problem: why the log cannot be written; empty while it can. Nothing is accepted or handed out meanwhile.

@@ -137,8 +137,6 @@ class QueuePortFactory(LineServerFactory):
     :param hub: where the jobs are; both ports have the same.
     """
 
-    protocol: Any
-
     def __init__(self, hub: QueueHub, clock: IReactorTime, **options: Any) -> None:
         super().__init__(clock, turn_observer=hub, **options)
         self.hub = hub

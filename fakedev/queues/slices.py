@@ -1,4 +1,4 @@
-"""Long works in slices of bounded size, so that the reactor can serve peers in between."""
+"""Long tasks in slices of bounded size, so that the reactor can serve peers in between."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 Thing = TypeVar("Thing")
 
-#: Does one step of a work at a time; returns whether there may be more steps.
+#: Does one step of a task; returns whether there may be more steps.
 Step = Callable[[float], bool]
 
 #: Steps of one slice: some milliseconds, if each step notifies peers.
@@ -16,9 +16,9 @@ MAX_AT_ONCE: Final = 100
 
 
 class Slices:
-    """A queue of long works. The first slice of a work runs at once if no other work is pending.
+    """A queue of long tasks. The first slice of a task runs at once if no other task is pending.
 
-    :ivar due_seconds: when the next slice is due, which is at once; None if there is no work.
+    :ivar due_seconds: when the next slice is due, which is at once; None if there is no task.
     """
 
     __slots__ = ("_steps", "due_seconds")
@@ -28,7 +28,7 @@ class Slices:
         self.due_seconds: float | None = None
 
     def begin(self, step: Step, now: float) -> None:
-        """Add a work. A step may add further works, which wait for their turn."""
+        """Add a task. A step may add further tasks, which wait for their turn."""
         self._steps.append(step)
         if self.due_seconds is None:
             self.due_seconds = now
@@ -47,7 +47,7 @@ class Slices:
 
 
 def for_each(things: Iterable[Thing], do: Callable[[Thing, float], None]) -> Step:
-    """The work that calls ``do`` with each of the things."""
+    """The task that calls ``do`` with each of the things."""
     remaining = iter(things)
 
     def step(now: float) -> bool:

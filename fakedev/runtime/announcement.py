@@ -54,11 +54,11 @@ class Announcement(Service):
     def startService(self) -> None:
         """Announce the addresses."""
         super().startService()
-        self.tell()
+        self.announce()
         if self._ready_file and self._mark is None:
             raise CannotStart(f"the ready file {self._ready_file} cannot be written")
 
-    def tell(self) -> None:
+    def announce(self) -> None:
         """Announce the current addresses; a ready file that cannot be written is logged."""
         by_key: dict[str, list[ListeningService]] = {key: [] for key in self._keys}
         for service in self._listening():

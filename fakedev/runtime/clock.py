@@ -1,4 +1,4 @@
-"""The steady clock of the reactor, timers for silent peers, timeouts, and reactor turns for long work.
+"""The steady clock of the reactor, a timer for silent peers, and the timeouts of many peers.
 
 Twisted uses the system's time of day. When that is set back by an hour, no timer fires for an hour: no tick, no
 deadline. When it is set forward, all deadlines of connections have passed at once. So the reactor gets a clock that
@@ -67,36 +67,6 @@ class SteadySeconds:
         """The seconds."""
         self._last = max(self._last, self._clock.seconds())
         return self._last
-
-
-class HalfOfTurns:
-    """Gives long work that runs in slices half of the reactor's time while others are served, else each turn.
-
-    Others need many short turns: a large page has a thousand, which would each wait for a slice.
-
-    :param is_sending: whether connections have bytes to send.
-    """
-
-    #: A turn that takes longer than this without a slice serves somebody.
-    IDLE_SECONDS: Final = 0.0005
-
-    def __init__(self, clock: IReactorTime, is_sending: Callable[[], bool]) -> None:
-        self._clock = clock
-        self._is_sending = is_sending
-        self._slice_seconds = self._others_seconds = self._seen_at = 0.0
-
-    def slice_ended(self, began: float) -> None:
-        """A slice that began at this time has just ended."""
-        self._seen_at = self._clock.seconds()
-        self._slice_seconds, self._others_seconds = self._seen_at - began, 0.0
-
-    def is_next(self) -> bool:
-        """Whether the next slice may begin in this turn; ask once in each turn."""
-        now = self._clock.seconds()
-        turn_seconds, self._seen_at = max(now - self._seen_at, 0.0), now
-        self._others_seconds += turn_seconds
-        is_serving = turn_seconds > self.IDLE_SECONDS or self._is_sending()
-        return not is_serving or self._others_seconds >= self._slice_seconds
 
 
 class PatientCall:
@@ -212,9 +182,9 @@ class Timeouts(Generic[Peer]):
     def _schedule(self) -> None:
         if self._running and self._call is None:
             self._until = next(iter(self._running.values()))
-            self._call = PatientCall(self._clock, max(0.0, self._until - self._clock.seconds()), self._judge)
+            self._call = PatientCall(self._clock, max(0.0, self._until - self._clock.seconds()), self._check_due)
 
-    def _judge(self) -> None:
+    def _check_due(self) -> None:
         self._call = None
         try:
             for _ in range(_MAX_AT_ONCE):

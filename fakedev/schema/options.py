@@ -244,18 +244,17 @@ def unknown_subcommand(program: str, name: str, known: Collection[str]) -> int:
 
 
 def run_subcommand(
-    program: str, subcommands: Mapping[str, tuple[str, str]], arguments: Sequence[str], *, width: int = 9,
-    joint: str = ", ",
+    program: str, subcommands: Mapping[str, tuple[str, str]], arguments: Sequence[str], *, joint: str = ", "
 ) -> int:
     """Run a subcommand of a subcommand; its exit code.
 
     :param program: as the user types it, ``fakedev scenario``.
     :param subcommands: module and function of each, which is only imported when it runs, and its line of help.
-    :param width: of the names in the help.
     :param joint: between the names in an error.
     """  # fmt: skip
     if not arguments or arguments[0].startswith("-"):
-        lines = (f"  {name:{width}} {text}" for name, (_, text) in subcommands.items())
+        width = max(map(len, subcommands))
+        lines = (f"  {name:{width}}  {text}" for name, (_, text) in subcommands.items())
         description = "\n".join(["Each subcommand has --help:", *lines])
         usage = f"{program} SUBCOMMAND [OPTIONS]"
         parser = Parser(program, usage=usage, description=description, is_formatted=True)

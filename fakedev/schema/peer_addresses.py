@@ -12,8 +12,7 @@ TLS_SCHEME: Final = "tls://"
 
 #: The options, without their dashes, with what they are for; they are also keys of the configuration.
 TLS_OPTIONS: Final[Mapping[str, str]] = {
-    "ca-file": "certificates (PEM) that sign the server's, for a tls:// or https:// address; without it those that the "
-    "system trusts",
+    "ca-file": "CA certificates (PEM) for a tls:// or https:// address; without it those that the system trusts",
     "cert-file": "our own certificate (PEM), if the server requires one",
     "key-file": "the key of our own certificate",
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -25,16 +24,8 @@ from fakedev.schema.places import ConfigurationError
 from fakedev.service.program_run import Run
 
 
-@dataclass(frozen=True)
-class Order:
-    """A configuration to be served, and how."""
-
-    configuration: Configuration
-    run: Run
-
-
-def order_of(given: Mapping[str, Any]) -> Order:
-    """What the options of SERVE ask for.
+def requested(given: Mapping[str, Any]) -> tuple[Configuration, Run]:
+    """The configuration to serve, and the other options of the run, as the options of SERVE request them.
 
     :param given: the values by the names of the options.
     :raises SystemExit: when the program has nothing to serve: 2 after all problems of the configuration, 0 after what
@@ -69,8 +60,7 @@ def order_of(given: Mapping[str, Any]) -> Order:
     # twistd changes the working directory when it becomes a daemon.
     record, ready_file = (given[option] and os.path.abspath(given[option]) for option in ("record", "ready-file"))
     again = partial(read_again, config and os.path.abspath(config), overrides, of_scenario=scenario is not None)
-    run = Run(head, record or "", ready_file or "", read_again=again, scenario=scenario)
-    return Order(configuration, run)
+    return configuration, Run(head, record or "", ready_file or "", read_again=again, scenario=scenario)
 
 
 def _check_secrets(configuration: Configuration, *, with_kubeconfig: bool) -> None:
@@ -162,7 +152,6 @@ class Options(UsageOptions):
 
     def postOptions(self) -> None:
         """Load the configuration; its errors are all printed, and end the program with 2."""
-        order = order_of(self)
-        self.configuration, self.run = order.configuration, order.run
+        self.configuration, self.run = requested(self)
         if self.parent is not None:
             _choose_pid_file(self.parent)

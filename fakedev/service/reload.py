@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from fakedev.base.errors import Refused
@@ -213,7 +213,7 @@ class Reloader(Part):
 
     def _announce(self, done: Deferred[None] | None) -> None:
         if self.running:
-            self._announcement.tell()
+            self._announcement.announce()
         if done is not None:
             done.callback(None)
         if self._once_more:
@@ -254,9 +254,9 @@ class Reloader(Part):
             "sha256": file_hash(head),
             "notes": list(configuration.notes),
         }
-        spec, speed = self._fleet.spec, self._part.ticker.speed
-        waits = speed and spec.tick_seconds / speed <= _LONGEST_WAIT_SECONDS
-        await (self._done if waits and self._done else succeed(None))
+        speed = self._part.ticker.speed
+        if self._done is not None and speed and self._fleet.spec.tick_seconds / speed <= _LONGEST_WAIT_SECONDS:
+            await self._done
         return outcome
 
     def use(self, configuration: Configuration, head: RecordHead) -> None:
@@ -270,7 +270,7 @@ class Reloader(Part):
         self._begin(configuration, head, compiled)
 
     def _begin(self, configuration: Configuration, head: RecordHead, compiled: CompiledFleet) -> Stamped:
-        """Open what it needs, and pass it to the fleet.
+        """Open the addresses that a configuration adds, prepare all parts, and pass it to the fleet.
 
         :raises ReloadFailed: when that is not possible; nothing has changed.
         """
@@ -299,9 +299,9 @@ class Reloader(Part):
         return ReloadFailed("an internal error; the log has the details", is_ours=True)
 
     def _prepared(self, now: CompiledFleet) -> tuple[Configuration, RecordHead, CompiledFleet]:
-        """Read and compile the configuration; runs in a thread, because it takes long: there is no use of the fleet.
+        """Read and compile the configuration; runs in a thread because it takes long, so it does not use the fleet.
 
-        :param now: what the fleet is compiled of.
+        :param now: the compiled configuration in use.
         """
         if self._read is None:
             raise ReloadFailed("this program was started without a configuration file")
@@ -311,7 +311,7 @@ class Reloader(Part):
     def _compiled(
         self, now: CompiledFleet, configuration: Configuration, head: RecordHead
     ) -> tuple[Configuration, RecordHead, CompiledFleet]:
-        """A configuration as the running fleet takes it, and compiled."""
+        """A configuration with the epoch and the cluster's nodes of the running fleet, its head, and the result."""
         epoch = now.spec.epoch_seconds
         if configuration.epoch_is_start:
             configuration = replace(configuration, fleet=replace(configuration.fleet, epoch_seconds=epoch))
@@ -364,10 +364,7 @@ def _files(head: RecordHead) -> list[str]:
 
 def file_hash(head: RecordHead) -> str:
     """The SHA-256 of the configuration's file, as ``sha256sum`` prints it; of the demo when there is no file."""
-    if head.text is not None:
-        text = head.text
-    else:
-        text = head.files.get(head.config or DEMO_FILE, "")
+    text = head.files.get(head.config or DEMO_FILE, "") if head.text is None else head.text
     return sha256(text.encode()).hexdigest()
 
 

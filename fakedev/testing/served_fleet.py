@@ -35,7 +35,7 @@ from fakedev.runtime.early import EarlySignals
 from fakedev.scenario.settings import LoadedScenario
 from fakedev.schema.addresses import parse_listen
 from fakedev.schema.files import Files
-from fakedev.service.options import order_of
+from fakedev.service.options import requested
 from fakedev.service.service import run_program
 from fakedev.testing.order import DEFAULT, Order, ShowsBoards, clean_environment, journal_lines, nvml_file, run_again
 
@@ -158,16 +158,16 @@ def _serve(asked: Mapping[str, Any]) -> None:
     fleet = Order(**asked["fleet"])
     given: dict[str, Any] = dict.fromkeys(("print-config", "check"))
     given |= {"config": fleet.config or None, "scenario": fleet.scenario or None, **asked["files"]}
-    order = order_of(given | {"set": fleet.overrides_of(0)})
+    configuration, run = requested(given | {"set": fleet.overrides_of(0)})
     if fleet.identity:
-        order = order_of(given | {"set": fleet.overrides_of(len(order.configuration.fleet.pools))})
-    folder, run, again = Path(asked["log"]).parent, order.run, order.run.read_again
+        configuration, run = requested(given | {"set": fleet.overrides_of(len(configuration.fleet.pools))})
+    folder, again = Path(asked["log"]).parent, run.read_again
     if again is not None:
         read = again
         run = replace(run, read_again=lambda: _moved(folder, *read()))
     if run.scenario is not None:
         run = replace(run, scenario=scenario_on_free_ports(run.scenario, folder))
-    run_program(on_free_ports(order.configuration, folder), run)
+    run_program(on_free_ports(configuration, folder), run)
 
 
 def _moved(folder: Path, configuration: Configuration, head: RecordHead) -> tuple[Configuration, RecordHead]:

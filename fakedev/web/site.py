@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from email.utils import formatdate
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IProtocol, IReactorTime
-from twisted.internet.threads import deferToThreadPool
 from twisted.web import server
 from twisted.web.http_headers import Headers
 from twisted.web.resource import getChildForRequest
@@ -18,6 +16,7 @@ from fakedev import __version__
 from fakedev.lines.port_limits import first_to_leave
 from fakedev.lines.server import Handshakes
 from fakedev.runtime.clock import SteadySeconds, Timeouts
+from fakedev.runtime.threads import wait_in_thread
 from fakedev.runtime.tls import tls_context
 from fakedev.runtime.tls_settings import TlsServer, WebConfig
 from fakedev.runtime.turns import FairShare
@@ -82,6 +81,7 @@ class Site(server.Site):
         self.limits = limits = limits or HttpLimits()
         self.fair_share = fair_share or FairShare(reactor)
         self.slices = SlicedAnswers(reactor, self.fair_share)
+        self._in_thread = partial(wait_in_thread, reactor)  # type: ignore[arg-type]  # it has threads too
         self.defer_to_thread = defer_to_thread or self._in_thread
         self.held = InFlightBodies()
         self.codes: Counter[int] = Counter()
@@ -145,19 +145,16 @@ class Site(server.Site):
         self.guard = guard
         self.authentication = None
         if config.users or config.interval_seconds:
-            self.authentication = Authentication(config, guard, SteadySeconds(self.reactor), self._check_password)
+            self.authentication = Authentication(
+                config, guard, SteadySeconds(self.reactor),
+                lambda hashed, password: self._in_thread(partial(has_hash, hashed, password)),
+            )  # fmt: skip
 
     def _tls_wrapper(self, tls: TlsServer) -> WrapTls:
         context = tls_context(tls)
         from fakedev.runtime.tls_transport import tls_wrapper  # noqa: PLC0415 - needs pyOpenSSL
 
         return tls_wrapper(context, self, self.reactor, _plain_answer, self._handshakes)
-
-    def _check_password(self, hashed: str, password: bytes) -> Deferred[bool]:
-        return self._in_thread(has_hash, hashed, password)
-
-    def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
-        return deferToThreadPool(self.reactor, self.reactor.getThreadPool(), work, *arguments)  # type: ignore[arg-type,attr-defined]
 
     # Called by channels and requests
 

@@ -78,7 +78,7 @@ UUID = "the UUID of a/1"
         ("/nodes/b/metrics", "", "page", "fault f5 slow-page affects it: b"),
         ("/metrics", "", "page", "fault f6 absent affects it: a/1\n127.0.0.1:9400/metrics shows"),  # not b's page
         ("http://127.0.0.1:9401/metrics", "", "page", "a/1\n127.0.0.1:9401/metrics shows dcgm@4.8.2, tick 90, held"),
-        ("sleep", "", "queue", "nothing waits, and no worker waits for jobs of it"),
+        ("sleep", "", "queue", "nothing waits, and no worker waits for its jobs"),
         ("DCGM_FI_DEV_GPU_TEMP", "", "query", "4 series: from"),
         ('DCGM_FI_DEV_GPU_TEMP{gpu="7"}', "", "query", "gpu=\"7\" matches nothing: gpu is '0', '1'"),
         ('DCGM_FI_DEV_GPU_TEMP{card="0"}', "", "query", 'card="0" matches nothing: no series has the label card'),

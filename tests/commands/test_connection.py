@@ -300,7 +300,7 @@ def test_queues_of_a_frontend(
         assert main(["queues", *arguments]) == 0
         assert capsys.readouterr().out == (
             "q is open: 3 waiting, 0 running, workers 0 idle, 0 busy\n"
-            "  no worker takes jobs of it: start a backend, or see why it does not take\n"
+            "  no worker takes its jobs: start a backend, or see why a started one takes none\n"
         )
     assert main(["queues", "--frontend", hostile(b"\x1b[31m\n")]) == 1
     assert "this is no port of queues; it says '\\x1b[31m'" in capsys.readouterr().err

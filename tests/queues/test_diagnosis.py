@@ -18,9 +18,9 @@ IDLE = {"queue": "q", "state": "open", "waiting": 0, "running": 0, "workers-idle
     [
         ({"state": "paused,draining", "waiting": 3}, "it is paused"),
         ({"state": "draining", "waiting": 3}, "new requests are refused"),
-        ({}, "no worker waits for jobs of it"),
+        ({}, "no worker waits for its jobs"),
         ({"workers-idle": 1}, "nothing waits"),
-        ({"waiting": 1}, "no worker takes jobs of it"),
+        ({"waiting": 1}, "no worker takes its jobs"),
         ({"waiting": 1, "silent-backends": 2}, "2 connected backends are silent"),
         ({"waiting": 1, "workers-idle": 1}, "workers are idle while jobs wait"),
         ({"waiting": 1, "running": 1, "workers-busy": 1, "services-per-second": 0.0}, "hang"),

@@ -143,6 +143,6 @@ def test_found_as_soon_as_it_is_announced(tmp_path: Path) -> None:
         return []
 
     announcement = Announcement(summary, lambda: [], str(ready), registration=Registration(None, environ))
-    announcement.tell()
+    announcement.announce()
     assert found == [(os.getpid(), False)]
     assert ready.exists()

@@ -1,4 +1,4 @@
-"""``fakedev scenario blocks HISTORY DATA``: makes blocks for Prometheus of OpenMetrics files, by promtool."""
+"""Turns the OpenMetrics files of a history into blocks for Prometheus, with promtool."""
 
 from __future__ import annotations
 

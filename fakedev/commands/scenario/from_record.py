@@ -1,4 +1,4 @@
-"""``fakedev scenario from RECORD``: prints the record of a service (serve --record) as a scenario."""
+"""Prints the record of a service (serve --record) as a scenario."""
 
 from __future__ import annotations
 

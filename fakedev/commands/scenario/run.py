@@ -1,4 +1,4 @@
-"""``fakedev scenario run FILE``: runs a scenario in virtual time, and writes what is asked for."""
+"""Runs a scenario in virtual time, and writes its history, its truth, its journal or its record."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SCENARIO: Final = (
     Operand("file", "FILE", "the scenario"),
     *configuration_options("in place of the scenario's"),
     Option(
-        "end", "TIME", "when the history ends, as 2026-11-22T06:00:00Z, or now, the default; not with fleet.epoch",
+        "end", "TIME", "when the history ends, e.g. 2026-11-22T06:00:00Z; default now; not with fleet.epoch",
         "now", end_seconds,
     ),
 )  # fmt: skip
@@ -74,20 +74,20 @@ SCENARIO: Final = (
     __doc__,
     *SCENARIO,
     Option("check", "", "only check the scenario: exit 0 or 2"),
-    Option("openmetrics", "FOLDER", "the history, as OpenMetrics, a file for two hours"),
-    Option("blocks", "FOLDER", "the history, as blocks of Prometheus; needs promtool"),
+    Option("openmetrics", "FOLDER", "write the history as OpenMetrics, in files of two hours each"),
+    Option("blocks", "FOLDER", "write the history as blocks of Prometheus; needs promtool"),
     Option(
-        "remote-write", "URL", "send the history to a server, as http://127.0.0.1:9090/api/v1/write; needs "
+        "remote-write", "URL", "send the history to a server, e.g. http://127.0.0.1:9090/api/v1/write; needs "
         "fakedev[scenario]", "",
     ),
-    Option("token-file", "FILE", "its Bearer token for --remote-write", ""),
+    Option("token-file", "FILE", "Bearer token for --remote-write", ""),
     Option(
-        "resume", "FILE", "note in FILE how far --remote-write has got; a run that was interrupted goes on from there",
+        "resume", "FILE", "keep the progress of --remote-write in FILE; an interrupted run continues from there",
         "",
     ),
-    Option("truth", "FILE", "what happened: causes and effects, in JSON Lines"),
-    Option("journal", "FILE", "the journal, in JSON Lines"),
-    Option("record", "FILE", "the events, to be run again by fakedev render --events"),
+    Option("truth", "FILE", "write what happened, causes and effects, in JSON Lines"),
+    Option("journal", "FILE", "write the journal in JSON Lines"),
+    Option("record", "FILE", "write the events, for fakedev render --events"),
     failures={Refused: 2, ValueError: 1},
 )  # fmt: skip
 def run(options: Namespace) -> int:
@@ -110,7 +110,7 @@ def run(options: Namespace) -> int:
 
 
 def _run(options: Namespace, loaded: LoadedScenario) -> int:
-    """Run it, and write what is asked for.
+    """Run it, and write the requested files.
 
     :raises ValueError, OSError, PromtoolError: when something cannot be written.
     """

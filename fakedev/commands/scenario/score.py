@@ -1,4 +1,4 @@
-"""``fakedev scenario score`` marks alert rules by what happened; ``fakedev scenario tests`` writes a test of them.
+"""``fakedev scenario score`` scores alert rules by what happened; ``fakedev scenario tests`` writes a test of them.
 
 Both run a scenario in virtual time, and let a Prometheus of their own evaluate the rules.
 """
@@ -49,26 +49,26 @@ NOT_MET: Final = 3
 _OPTIONS: Final = (
     *SCENARIO,
     Option(
-        "rules", "FILE", "files with alert rules; default those that the scenario names", is_repeated=True, count="+"
+        "rules", "FILE", "files with alert rules; default: those that the scenario names", is_repeated=True, count="+"
     ),
-    Option("prometheus", "FILE", "the program; default prometheus on the PATH", ""),
+    Option("prometheus", "FILE", "the program; default: prometheus on the PATH", ""),
 )
 
 
 @command(
     "fakedev scenario score",
-    "``fakedev scenario score FILE``: marks alert rules by what really happened in a scenario.",
+    "Scores alert rules by what really happened in a scenario.",
     *_OPTIONS,
     Option(
         "expect", "EXPECTATION", "exit 3 if it is missed: recall>=0.9 or 'GpuHot: detect<=2m'; may be repeated",
         parse=parse_requirement, is_repeated=True,
     ),
     Option("json", "", "print JSON instead of text"),
-    Option("junit", "FILE", "write the marks as JUnit's XML, for continuous integration"),
+    Option("junit", "FILE", "write the scores as JUnit XML, for continuous integration"),
     Option("html", "FILE", "write one page with the timeline of truth and alerts"),
 )  # fmt: skip
 def score(options: Namespace) -> int:
-    """Run the scenario, evaluate the rules and print the marks.
+    """Run the scenario, evaluate the rules and print the scores.
 
     :returns: 0; 1 when a report cannot be written; 3 when an expectation is missed.
     :raises ConfigurationError: when the scenario or the rules cannot be used.
@@ -96,9 +96,9 @@ def score(options: Namespace) -> int:
 
 @command(
     "fakedev scenario tests",
-    "``fakedev scenario tests FILE``: writes a run, and the alerts in it, as a file for ``promtool test rules``.",
+    "Writes a run, and the alerts in it, as a file for promtool test rules.",
     *_OPTIONS,
-    Option("output", "FILE", "the file; default standard output"),
+    Option("output", "FILE", "the file; default: standard output"),
 )
 def tests(options: Namespace) -> None:
     """Run the scenario, evaluate the rules and write the file.

@@ -144,7 +144,10 @@ class ConfiguredWork:
         :raises Refused: if the fleet cannot run one of them.
         """
         taken = self.workload_ids
-        keys = _keys(specs, _words_of_workload, _text_of_workload, self._workloads)
+        keys = _keys(
+            specs, lambda spec: ("base", spec.name, spec.node, *sorted({*spec.devices})),
+            lambda spec: repr(fields_of_workload(spec)), self._workloads,
+        )  # fmt: skip
         for spec, key in zip(specs, keys, strict=True):
             workload_id = _unique(f"{CONFIGURATION_PREFIX}{spec.name}", taken)
             self._workloads.append(Configured(workload_id, key, spec))
@@ -168,7 +171,8 @@ class ConfiguredWork:
         :raises Refused: if one of them is not possible.
         """
         taken = self.fault_ids.union(taken)
-        for spec, key in zip(specs, _keys(specs, _words_of_fault, repr, self._faults), strict=True):
+        keys = _keys(specs, lambda spec: ("config", *spec.words), repr, self._faults)
+        for spec, key in zip(specs, keys, strict=True):
             suffix = generated_name(entity_key("fault of the configuration", *spec.words), _SUFFIX_LENGTH)
             fault_id = _unique(f"config-{spec.kind}-{suffix}", taken)
             self._all_faults.start(fault_id, spec, key, of_configuration=True)
@@ -377,18 +381,6 @@ def _keys(
             found[place] = f"{words}\0{number}"
             number += 1
     return found
-
-
-def _words_of_workload(spec: WorkloadSpec) -> tuple[str, ...]:
-    return ("base", spec.name, spec.node, *sorted({*spec.devices}))
-
-
-def _text_of_workload(spec: WorkloadSpec) -> str:
-    return repr(fields_of_workload(spec))
-
-
-def _words_of_fault(spec: FaultSpec) -> tuple[str, ...]:
-    return ("config", *spec.words)
 
 
 def _unique(wanted: str, taken: Collection[str]) -> str:

@@ -25,7 +25,7 @@ from fakedev.fleet.entities.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.fleet.entities.state import Mask, Positions
 from fakedev.fleet.spec.value_functions import DAY_SECONDS
 from fakedev.fleet.spec.workload_spec import FOREVER
-from fakedev.fleet.workloads.profile import DECIMALS, FIRST_DRAWN, Profiles, Shape
+from fakedev.fleet.workloads.profile import FIRST_DRAWN, Profiles, Shape
 
 #: Numbers of a profile's segments, as part of a draw's key, are below this.
 _MAX_SEGMENTS: Final = 16_384
@@ -200,6 +200,9 @@ class FurtherSpans:
         return FurtherSpans(self.spans.at(kept), places[self.rows[kept]], moved[self.before[kept]])
 
 
+#: Decimals of the means, in percent. Means are differences of integrals that grow with time: without rounding the last
+#: digit of a constant load would change from tick to tick where a float cannot hold the tick's length exactly.
+_DECIMALS: Final = 6
 #: Decimals of powers of loads, which are shares of 1: variances are differences of them.
 _EXACT: Final = 12
 
@@ -224,7 +227,7 @@ class Course:
     done: Floats
 
     def means(
-        self, profiles: Profiles, quantity: str, of: Positions | None = None, decimals: int = DECIMALS
+        self, profiles: Profiles, quantity: str, of: Positions | None = None, decimals: int = _DECIMALS
     ) -> tuple[Floats, Floats]:
         """Mean values and fluctuation of some profiles over the tick, both of shape (U,).
 

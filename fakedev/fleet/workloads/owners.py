@@ -396,17 +396,13 @@ class DeviceLabels:
         ]
 
     def _bare_parts(self, node: RosterNode) -> list[tuple[int, dict[str, str]]]:
-        """Each part with the facts that never change."""
-        parts = self._parts_of(node)
-        facts = self._roster.part_facts(self._seed, node, self._roster.facts(self._seed, node)) if parts else []
-        return list(zip(parts, facts, strict=True))
-
-    def _parts_of(self, node: RosterNode) -> range:
-        """The units that are parts of a node's devices."""
-        parts = self._roster.parts
+        """Each part of a node's devices, as a unit, with the facts that never change."""
         if not node.pool.has_parts:
-            return range(0)
-        return range(parts.of(node.devices[0]).start, parts.of(node.devices[-1]).stop)
+            return []
+        parts = self._roster.parts
+        units = range(parts.of(node.devices[0]).start, parts.of(node.devices[-1]).stop)
+        facts = self._roster.part_facts(self._seed, node, self._roster.facts(self._seed, node))
+        return list(zip(units, facts, strict=True))
 
     def version(self, node: RosterNode, *, is_shared: bool = False) -> int:
         """A number that changes whenever one of the node's :meth:`facts`, or :meth:`shared_facts`, changes."""

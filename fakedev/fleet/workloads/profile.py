@@ -134,9 +134,6 @@ _SINE: Final = 0.5**0.5
 _EVEN: Final = 12.0**-0.5
 #: It is a divisor.
 _LEAST_PEAK: Final = 1e-9
-#: Decimals of the means, in percent. Means are differences of integrals that grow with time: without rounding the last
-#: digit of a constant load would change from tick to tick where a float cannot hold the tick's length exactly.
-DECIMALS: Final = 6
 
 
 @dataclass(frozen=True)
@@ -241,30 +238,6 @@ class Profiles(Rows):
         ))  # fmt: skip
         columns = self._joined(added, profile=len(order))
         return Profiles(**columns | {"profile": np.concatenate((self.profile, place[other.profile]))})
-
-    def means(
-        self, start: Floats, end: Floats, seconds: Floats | float, drawn: Floats | None = None, decimals: int = DECIMALS
-    ) -> tuple[Floats, Floats]:
-        """Mean load and fluctuation over a tick, percent, both of shape (W,).
-
-        :param start, end: the part of the tick in which each workload runs, in seconds since its
-            start, shape (W,).
-        :param seconds: length of the tick in each workload's seconds, shape (W,); outside the part the load is 0.
-        :param drawn: the part's integrals of random values, shape (W,).
-        """
-        load, fluctuation = self.exact_means(start, end, seconds, drawn)
-        return np.round(load, decimals), np.round(fluctuation, decimals)
-
-    def exact_means(
-        self, start: Floats, end: Floats, seconds: Floats | float, drawn: Floats | None = None
-    ) -> tuple[Floats, Floats]:
-        """As :meth:`means`, without rounding."""
-        load_0, fluctuation_0 = self.integrals(start)
-        load_1, fluctuation_1 = self.integrals(end)
-        total = load_1 - load_0
-        if drawn is not None:
-            total = total + drawn
-        return total / seconds, (fluctuation_1 - fluctuation_0) / seconds
 
     def run_at(self, time: Floats) -> Floats:
         """How many runs through its profile each workload has behind it at ``time``, shape (W,)."""

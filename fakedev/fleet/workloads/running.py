@@ -27,9 +27,9 @@ from fakedev.fleet.workloads.workload import ENDS, Verdict, Workload
 
 _MEMORY_RATIO: Final = "memory_used_ratio"
 _USAGE: Final = "usage_ratio"
-#: Of all pairs.
 #: What workloads request of engines and links, of which a device has a limited amount.
 _DIVIDED: Final = (ENGINES | RATES).difference(COUNTED)
+#: All pairs.
 _ALL: Final = slice(None)
 
 #: The quantities of which a workload has a share; all others are of boards only.
@@ -176,7 +176,7 @@ class Workloads:
         self._driven: tuple[tuple[int | str, ...], Positions] = (), np.zeros(0, dtype=np.int64)
 
     def drive(self, driven: Mapping[str, tuple[float, float]]) -> None:
-        """Let workloads that run have other loads than their profiles say, from the next tick on.
+        """Scale the loads of running workloads, from the next tick on.
 
         :param driven: by id the factor of the load, and the factor of the intensity.
         """
@@ -191,7 +191,7 @@ class Workloads:
             setattr(self.table, name, column)
 
     def accept(self, workload: Workload) -> None:
-        """Add a workload; it runs from the next :meth:`change` that starts it."""
+        """Add a workload, which :meth:`start` starts later."""
         self.by_id[workload.workload_id] = workload
         self._by_name.setdefault(workload.spec.name, {})[workload.workload_id] = None
 
@@ -284,8 +284,7 @@ class Workloads:
         :param device_keys, capacity, quantities: of the new devices; limits of other quantities are removed.
         :param tick: the last tick that was done.
         """
-        self.changes += 1
-        self._held = self._contexts = None
+        self._changed()
         self._device_keys, self._capacity, self._count = device_keys, capacity, capacity.count
         ones = np.ones(self._count)
         self._crowds = self._crowds_before = Oversubscription(*(moves.carried(crowd, ones) for crowd in self._crowds))

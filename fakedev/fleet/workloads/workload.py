@@ -24,9 +24,8 @@ from fakedev.fleet.spec.workload_spec import FOREVER, WorkloadSpec
 ENDS: Final = ((0, "OK"), (0, "time to live is over"), (1, "Limit run-time reached, terminated"))
 _PROFILE_IS_OVER, _TIME_TO_LIVE, _RUN_TIME_LIMIT = range(len(ENDS))
 
-#: Ids of workloads that churn starts, and of workloads of the configuration, begin with these.
+#: The beginnings of workload ids: of churn, of the cluster's jobs, of the configuration.
 CHURN_PREFIX: Final = "churn-"
-#: Likewise of workloads of the cluster's jobs.
 CLUSTER_PREFIX: Final = "cluster-"
 CONFIGURATION_PREFIX: Final = "base-"
 

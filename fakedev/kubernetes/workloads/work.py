@@ -188,15 +188,11 @@ class _Reader:
     def _with(self, fields: dict[str, object], key: str, field: str, text: str) -> dict[str, object]:
         """The fields with one of an annotation, or as they were if it is wrong."""
         try:
-            value: object = text.strip()
-            if field == "metrics":
-                changed = fields | _memory(text.strip())
-            elif field == "repeat":
-                changed = fields | {field: _whole(text)}
-            else:
-                changed = fields | {field: value}
+            value = text.strip()
             if field == "kind":
-                self._check_kind(text.strip())
+                self._check_kind(value)
+            given = {field: _whole(text) if field == "repeat" else value}
+            changed = fields | (_memory(value) if field == "metrics" else given)
             workload_from_fields(changed)
         except (FieldError, ValueError) as error:
             self._problem(key, text, error.text if isinstance(error, FieldError) else str(error))

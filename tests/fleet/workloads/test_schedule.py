@@ -17,6 +17,7 @@ from fakedev.fleet.spec.workload_spec import FOREVER, Activity
 from fakedev.fleet.workloads.lengths import pace_of
 from fakedev.fleet.workloads.profile import Profiles
 from tests.support.fleet.fleets import ended, make_fleet, pool_of, start, workload
+from tests.support.fleet.value_reference import tick_means
 
 #: Means are rounded to a millionth of a percent.
 ROUNDING = 1e-6
@@ -49,7 +50,7 @@ def activities_of(draw: st.DrawFn, shortest: float = 0.01) -> tuple[Activity, ..
 
 
 def means(profile: Sequence[Activity], begin: float, end: float, seconds: float) -> tuple[float, float]:
-    load, fluctuation = Profiles.of([profile]).means(np.array([begin]), np.array([end]), seconds)
+    load, fluctuation = tick_means(Profiles.of([profile]), np.array([begin]), np.array([end]), seconds)
     return float(load[0]), float(fluctuation[0])
 
 
@@ -114,7 +115,7 @@ class TestManyProfiles:
     @given(st.lists(activities_of(), min_size=1, max_size=12), st.floats(0, 100))
     def test_each_as_if_it_were_alone(self, profiles: list[tuple[Activity, ...]], begin: float) -> None:
         begins = begin + np.arange(len(profiles), dtype=np.float64)
-        load, fluctuation = Profiles.of(profiles).means(begins, begins + 1, 1)
+        load, fluctuation = tick_means(Profiles.of(profiles), begins, begins + 1, 1)
         for place, profile in enumerate(profiles):
             alone = means(profile, begins[place], begins[place] + 1, 1)
             assert (load[place], fluctuation[place]) == alone

@@ -13,11 +13,10 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.profiles import profile_from
 from fakedev.fleet.spec.value_functions import FORMS, Function, bounds
 from fakedev.fleet.spec.workload_spec import FOREVER, Activity
-from fakedev.fleet.workloads.draws import drawn_integrals
 from fakedev.fleet.workloads.profile import Profiles
 from tests.support.examples import examples, only_long
 from tests.support.fleet.fleets import advance, make_fleet, pool_of, start
-from tests.support.fleet.value_reference import draws_of, mean_of
+from tests.support.fleet.value_reference import draws_of, mean_of, tick_means
 
 SEED, KEY = 5, 0x1234_5678_9ABC_DEF0
 SECONDS = st.floats(0.5, 40)
@@ -30,8 +29,7 @@ def means(profiles: list[tuple[Activity, ...]], begin: float, end: float, keys: 
     table = Profiles.of(profiles)
     own = np.array(keys or [KEY] * len(profiles), dtype=np.uint64)
     starts, ends = np.full(len(profiles), begin), np.full(len(profiles), end)
-    drawn = drawn_integrals(table, SEED, own, "load", starts, ends)
-    return table.means(starts, ends, end - begin, drawn)[0].tolist()
+    return tick_means(table, starts, ends, end - begin, SEED, own)[0].tolist()
 
 
 def mean(text: str, begin: float, end: float) -> float:

@@ -11,9 +11,8 @@ import pytest
 
 from fakedev.fleet.events import ChangeNodes, Where
 from fakedev.fleet.fleet import Fleet
-from fakedev.kubernetes.controller import FleetNodes
+from fakedev.kubernetes.controller import STEPS_AT_ONCE, FleetNodes, Inbox
 from fakedev.kubernetes.nodes.simulated_node import ClusterNode
-from fakedev.runtime.turns import STEPS_AT_ONCE, Inbox
 from tests.support.kube.api_server import node, pod
 from tests.support.kube.followed import GPU, LABEL, FollowedCluster
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fakedev.fleet.events import Event
+from fakedev.kubernetes.controller import STEPS_AT_ONCE, Inbox
 from fakedev.kubernetes.devices.mig_config import APPLIED, CLIENTS, MIG_CONFIG, MIG_STATE, PAUSED
 from fakedev.kubernetes.nodes.simulated_node import ClusterNode
-from fakedev.runtime.turns import STEPS_AT_ONCE, Inbox
 from tests.support.kube.api_server import node, pod
 from tests.support.kube.followed import GPU, LABEL, POOLS, FollowedCluster, followed, slices_of
 

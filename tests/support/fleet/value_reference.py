@@ -1,4 +1,4 @@
-"""Value functions as a person would write them down, and their means by slow numeric integration."""
+"""Value functions as a person would write them down, their means by slow integration, and means as of a tick."""
 
 from __future__ import annotations
 
@@ -8,14 +8,25 @@ from itertools import pairwise
 
 import numpy as np
 
-from fakedev.fleet.entities.randomness import sub_keys, uniform
+from fakedev.fleet.entities.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.fleet.spec.value_functions import Function
 from fakedev.fleet.spec.workload_spec import Activity
+from fakedev.fleet.workloads.draws import Course, Spans
+from fakedev.fleet.workloads.profile import Profiles
 
 #: u(run through the profile, place of the activity, number of the draw).
 Draws = Callable[[int, int, int], float]
 
 _POINTS = 200
+
+
+def tick_means(
+    profiles: Profiles, begin: Floats, end: Floats, seconds: float, seed: int = 0, keys: Keys | None = None
+) -> tuple[Floats, Floats]:
+    """Mean load and fluctuation of workloads in a tick of some seconds, in which they run from begin to end."""
+    keys = np.zeros(len(begin), dtype=np.uint64) if keys is None else keys
+    spans = Spans(begin, end, np.full(len(begin), seconds), np.zeros(len(begin)))
+    return Course(seed, keys, keys, spans, None, end, np.zeros(len(begin))).means(profiles, "load")
 
 
 def draws_of(seed: int, key: int, quantity: str = "load") -> Draws:

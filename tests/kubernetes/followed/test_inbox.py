@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fakedev.runtime.turns import STEPS_AT_ONCE, Inbox
+from fakedev.kubernetes.controller import STEPS_AT_ONCE, Inbox
 
 
 def steps(taken: list[int], count: int, first: int = 0) -> Iterator[None]:
