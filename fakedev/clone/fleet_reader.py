@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from statistics import fmean
 from typing import Final
 
 from fakedev.clone.scraped import PageGroup, plain_number
@@ -124,7 +125,7 @@ _OF_OWNERS: Final = ("pod_", "dra_", "hpc_job", "job_")
 _OWNER: Final = ("pod", "namespace", "container")
 #: Facts that the simulation computes and that say nothing of a device.
 _COMPUTED: Final = frozenset(
-    ("node", "pool", "device_count", "device_memory_bytes", "xid", "process", "pid", "tile", "window_ms")
+    ("node", "pool", "device_count", "device_memory_bytes", "xid", "process", "pid", "tile", "node_tile", "window_ms")
 )
 _HIGHEST_INDEX: Final = 1023
 
@@ -157,8 +158,13 @@ class _UnitSoFar:
 
 @dataclass
 class _DeviceSoFar:
+    """
+    :ivar tiles: ratios of its tiles, by quantity.
+    """
+
     unit: _UnitSoFar = field(default_factory=_UnitSoFar)
     parts: dict[str, _UnitSoFar] = field(default_factory=dict)
+    tiles: dict[str, list[float]] = field(default_factory=dict)
 
 
 class FleetReader:
@@ -191,12 +197,18 @@ class FleetReader:
         for sample in family.samples:
             labels = dict(sample.labels)
             row = None if spec is None else row_of(spec, labels, self._identity)
-            if row is not None and row.state_level not in OF_DEVICES:
+            is_of_tile = (
+                row is not None and row.state_level == "tile" and row.quantity.endswith("_ratio")
+                and math.isfinite(float(sample.number))
+            )  # fmt: skip
+            if row is not None and row.state_level not in OF_DEVICES and not is_of_tile:
                 continue
             facts = self._facts_of(sample, labels, row)
             device = self._device(facts.get("node") or page, facts)
             if device is not None:
-                self._take(device, facts, sample, row)
+                self._take(device, facts, sample, None if is_of_tile else row)
+            if device is not None and row is not None and is_of_tile:
+                device.tiles.setdefault(row.quantity, []).append(float(sample.number) / UNITS[row.unit])
 
     def _facts_of(self, sample: Sample, labels: Mapping[str, str], row: RowSpec | None) -> dict[str, str]:
         key = (id(row) if row is not None and row.labels else 0, sample.labels)
@@ -268,13 +280,14 @@ def _devices(found: Mapping[int, _DeviceSoFar]) -> Iterator[ObservedDevice]:
     for index in sorted(found):
         device = found[index]
         unit = device.unit.unit()
+        values = {**{name: fmean(ratios) for name, ratios in device.tiles.items()}, **unit.values}
         facts = {name: text for name, text in unit.facts.items() if name != "index"}
         parts = sorted(device.parts.items(), key=lambda each: (len(each[0]), each[0]))
         instances = tuple(
             Unit({"mig_profile": part.facts.get("mig_profile", "")}, part.values, part.unit().owner)
             for _, part in parts
         )
-        yield ObservedDevice(index, Unit(facts, unit.values, unit.owner), instances)
+        yield ObservedDevice(index, Unit(facts, values, unit.owner), instances)
 
 
 def row_of(spec: FamilySpec, labels: Mapping[str, str], identity: Identity) -> RowSpec | None:

@@ -207,8 +207,9 @@ def _of_alerts(rules: Mapping[str, RuleFile], releases: _Releases, scenario: str
         results = [fired(version, pages, last_seconds) for version, pages in tries]
         for rule in rule_file.alerts:
             hits = [{place for number, place in result if number == rule.number} for result in results]
-            finding = _of_alert(rule, releases.names, hits)
-            findings.append(_unless_missing(finding, rule.metrics, old_pages) if not any(hits) else finding)
+            missing = _missing(rule.metrics, old_pages)
+            finding = _of_alert(rule, releases.names, hits, missing)
+            findings.append(finding if any(hits) else _unless_missing(finding, missing))
     return findings
 
 
@@ -219,9 +220,13 @@ def _is_foreign(rules: RuleFile, shown: Collection[str]) -> bool:
     return rules.metrics.isdisjoint(shown) and not any(name.startswith(("up", "scrape_")) for name in rules.metrics)
 
 
-def _unless_missing(finding: Finding, metrics: Collection[str], pages: Iterable[Scraped]) -> Finding:
+def _missing(metrics: Collection[str], pages: Iterable[Scraped]) -> list[str]:
+    """The metrics that are on none of the old pages."""
+    return sorted(set(metrics) - {"ALERTS"}.union(*(page.names for page in pages)))
+
+
+def _unless_missing(finding: Finding, missing: Sequence[str]) -> Finding:
     """A finding without any result, with the reason if metrics that it names are on none of the old pages."""
-    missing = sorted(set(metrics) - {"ALERTS"}.union(*(page.names for page in pages)))
     if finding.reason or not missing:
         return finding
     verdict = NOT_SHOWN if finding.verdict == UNCHANGED else finding.verdict
@@ -237,16 +242,17 @@ def _versions(rules: RuleFile, names: Renamed) -> tuple[RuleFile, RuleFile, Rule
     return rules, changed, bridged
 
 
-def _of_alert(rule: AlertRule, names: Renamed, hits: Sequence[set[int]]) -> Finding:
+def _of_alert(rule: AlertRule, names: Renamed, hits: Sequence[set[int]], missing: Sequence[str] = ()) -> Finding:
     """
     :param hits: the faults with which the rule fires: on the old pages, on the new ones, rewritten, and with
         recording rules for the old names.
+    :param missing: the metrics that it names and no old page has.
     """
     named = changes(rule.expression, names)
     before, after, proved, bridged = hits
     is_tried = bool(before or after)
     return Finding(
-        rule.place, rule.name, rule.expression, verdict_of_fires(before, after, named), named,
+        rule.place, rule.name, rule.expression, verdict_of_fires(before, after, named, is_new=bool(missing)), named,
         rewritten(rule.expression, names), proved == before if is_tried else None,
         bridged == before if is_tried else None,
     )  # fmt: skip
@@ -363,7 +369,8 @@ def _measured(queries: Sequence[Query], groups: Sequence[Mapping[str, Any]], rel
             query.place, query.name, query.expression, verdict, named, rewritten(query.expression, names), is_proved,
             is_bridged, was if isinstance(was, str) and named else missing, factor,
         )  # fmt: skip
-        findings.append(_unless_missing(finding, used - rules.recorded.keys(), old_pages) if was is None else finding)
+        of_exporters = used - rules.recorded.keys()
+        findings.append(_unless_missing(finding, _missing(of_exporters, old_pages)) if was is None else finding)
     return findings
 
 

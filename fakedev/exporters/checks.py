@@ -10,7 +10,7 @@ from typing import Final
 from fakedev.base.names import COMPUTED_FACTS
 from fakedev.exporters.identity import Identity, LabelSpec
 from fakedev.exporters.labels import Template
-from fakedev.exporters.row_levels import NODE, PAGE_QUANTITIES, POD, PROCESS
+from fakedev.exporters.row_levels import NODE, PAGE_QUANTITIES, POD, PROCESS, PROCESS_PART, WORK_LEVELS
 from fakedev.exporters.settings.loaded import LoadedIdentity
 from fakedev.fleet.devices.relations import Relations
 from fakedev.fleet.entities.naming import device_facts
@@ -26,7 +26,7 @@ _OF_A_NODE: Final = ("node", "uuid", "serial")
 #: Levels of rows that devices have.
 _OF_DEVICES: Final = ("device", "unit", "unit/bare", "repeated", "whole", "whole/bare", "tiled", "single", "held")
 #: Levels of rows of processes and containers.
-_OF_HOLDERS: Final = (PROCESS, POD, f"{POD}/whole")
+_OF_HOLDERS: Final = (*WORK_LEVELS, f"{POD}/whole")
 #: Levels of rows that no device has.
 _OF_OTHERS: Final = (*PAGE_QUANTITIES, *_OF_HOLDERS)
 #: Levels of rows that each instance of a divided device has.
@@ -138,7 +138,8 @@ def _check_unique(identity: Identity, pool: PoolSpec, place: Place, report: Repo
     """Reports when two devices of a node would have the same labels, or two processes of a device."""
     for family in identity.families:
         for row in family.rows:
-            if row.level == PROCESS and "pid" not in facts_shown((*identity.labels_on(PROCESS), *row.labels)):
+            is_of_process = row.level in (PROCESS, PROCESS_PART)
+            if is_of_process and "pid" not in facts_shown((*identity.labels_on(row.level), *row.labels)):
                 report.problem(
                     place,
                     f"{family.name}: processes of a device would have the same series: {identity.title} has no label "

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final
 
 from fakedev.base.names import is_version_between
-from fakedev.exporters.row_levels import COUNT, FOLLOW_FROM, PAGE_QUANTITIES, POD, PROCESS
+from fakedev.exporters.row_levels import COUNT, FOLLOW_FROM, PAGE_QUANTITIES, POD, WORK_LEVELS
 from fakedev.exporters.wandering import Wander
 from fakedev.fleet.links.link_levels import LINK_QUANTITIES
 from fakedev.fleet.racks.racks import RACK_QUANTITIES
@@ -45,9 +45,9 @@ _DEVICES: Final = frozenset(("unit", "repeated", "whole", "single"))
 #: Levels of devices whose containers can have rows of their own.
 _WITH_PODS: Final = ("unit", "whole")
 #: Levels with quantities of their own.
-_NOT_OF_DEVICES: Final = frozenset((*LINK_QUANTITIES, *RACK_QUANTITIES, *PAGE_QUANTITIES, PROCESS, POD))
+_NOT_OF_DEVICES: Final = frozenset((*LINK_QUANTITIES, *RACK_QUANTITIES, *PAGE_QUANTITIES, *WORK_LEVELS))
 #: Levels that may have no entity at a time, though devices have the quantities.
-AT_TIMES: Final = frozenset(("part", "xid", PROCESS, POD))
+AT_TIMES: Final = frozenset(("part", "xid", *WORK_LEVELS))
 #: Levels that are empty then.
 _NO_DEVICES: Final = frozenset(("part", "tile", "tiled"))
 
@@ -135,12 +135,12 @@ class RowSpec:
         default=0, high=2**31 - 1, default_words="its value",
     )  # fmt: skip
     within: str = setting(
-        "The window, of those of the identity, over which it is counted.", default="",
+        "The window over which it is counted: a name in windows.", default="",
         default_words="since the beginning",
     )  # fmt: skip
     drivers: tuple[str, ...] = ()
     without_it: float | None = setting(
-        "What it shows for an entity that does not have the quantity, and has that of requires.",
+        "What it shows for an entity that has the quantity of requires, but not this one.",
         name="else", default_words="no row",
     )  # fmt: skip
     only: tuple[str, ...] = ()
@@ -275,7 +275,7 @@ class Identity:
         "that of the device.", default=(),
     )  # fmt: skip
     jobs_of_instances: bool = setting(
-        "Whether the jobs of a batch system on a divided GPU (hpc-jobs) are those of its instances.", default=True
+        "Whether jobs of a batch system on a divided GPU (hpc-jobs) belong to its instances.", default=True
     )
     board: str = setting(
         "The device type that commands take for its pages where none is named.", default="",
@@ -308,14 +308,14 @@ class Identity:
     @property
     def of_processes(self) -> frozenset[str]:
         """The quantities of processes that it shows."""
-        rows = [row for family in self.families for row in family.rows if row.state_level in (PROCESS, POD)]
+        rows = [row for family in self.families for row in family.rows if row.state_level in WORK_LEVELS]
         return frozenset(name for row in rows for name in row.named)
 
     @property
     def has_processes(self) -> bool:
         """Whether it shows processes, or their number."""
         rows = [row for family in self.families for row in family.rows]
-        return any(row.state_level in (PROCESS, POD) or COUNT in row.named for row in rows)
+        return any(row.state_level in WORK_LEVELS or COUNT in row.named for row in rows)
 
     @property
     def shows_slurm_jobs(self) -> bool:

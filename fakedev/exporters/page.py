@@ -23,7 +23,7 @@ from fakedev.exporters.family import NO_LINES, Family, GroupTexts, Labelled, Lin
 from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
 from fakedev.exporters.labels import Labels, Template, signature
 from fakedev.exporters.numbers import formatted, number_of
-from fakedev.exporters.row_levels import FOLLOW_FROM, PAGE, PAGE_QUANTITIES, POD, PROCESS
+from fakedev.exporters.row_levels import FOLLOW_FROM, PAGE, PAGE_QUANTITIES, POD, WORK_LEVELS
 from fakedev.exporters.sources import ISource
 from fakedev.exporters.wandering import Wander
 from fakedev.fleet.entities.state import State
@@ -62,7 +62,7 @@ class LabelCache(Generic[Group]):
         }
         named = {name for family in identity.families for row in family.rows for name in row.named}
         levels = {level.partition("/")[0] for level in own}
-        self._has_page_levels = bool({*PAGE_QUANTITIES, PROCESS, POD} & levels or FOLLOW_FROM.keys() & named)
+        self._has_page_levels = bool({*PAGE_QUANTITIES, *WORK_LEVELS} & levels or FOLLOW_FROM.keys() & named)
         self._cached: dict[Group, tuple[object, GroupTexts]] = {}
 
     def completed(self, state: State) -> State:

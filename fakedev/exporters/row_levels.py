@@ -28,8 +28,12 @@ PAGE: Final = "page"
 #: A workload on a device of which it has a share: one process. It has the device's quantities, but its memory is what
 #: it holds there, its usage its share of the device's, and it was created at its start.
 PROCESS: Final = "process"
+#: The same on each tile or instance, or device without parts, with what it has there.
+PROCESS_PART: Final = "process-part"
 #: A container of a pod on a device or an instance: the same, with the sums of its processes there.
 POD: Final = "pod"
+#: The levels of workloads.
+WORK_LEVELS: Final = (PROCESS, PROCESS_PART, POD)
 #: The processes of a device that pages list, beginning with the oldest.
 MAX_PROCESSES: Final = 64
 _MEMORY: Final = "memory_used_bytes"
@@ -46,7 +50,10 @@ _WALL: Final = "wall_seconds"
 #: How late a page is.
 LATE: Final = "late_seconds"
 #: Quantities of a node that are the sums of those of its devices.
-_SUMS: Final = (_USAGE, _MEMORY, COUNT, "lost")
+_SUMS: Final = (
+    _USAGE, _MEMORY, COUNT, "lost", "memory_errors_correctable", "memory_errors_uncorrectable",
+    "cache_errors_correctable", "cache_errors_uncorrectable",
+)  # fmt: skip
 #: All quantities of levels that have none of devices; those of a page are those of its first node.
 PAGE_QUANTITIES: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys((NODE, PAGE), (_WALL, LATE, *_SUMS))
 #: The numbers of processes: those of Linux, without the lowest.
@@ -99,25 +106,33 @@ class _Pods(NamedTuple):
 
     @property
     def stride(self) -> int:
-        """The places of a unit in the level of containers: a power of two, so that it seldom changes."""
-        return min(MAX_PROCESSES, 1 << int(self.places.max(initial=0)).bit_length())
+        """The places of a unit in the level of containers."""
+        return _stride(self.places)
 
 
 class PageLevels:
     """The levels of a fleet's pages. The processes are the present ones, also with a state of an earlier tick.
 
     :param shown: the quantities of processes that pages show.
+    :param has_parts: pages show what processes have on each part.
     """
 
-    def __init__(self, fleet: Fleet, shown: Collection[str] = ()) -> None:
+    def __init__(self, fleet: Fleet, shown: Collection[str] = (), has_parts: bool = False) -> None:
         self._fleet = fleet
         self._shown = frozenset(shown)
+        self._has_parts = has_parts
         self._followed: tuple[int, object] | None = None
         self._running: list[Workload] = []
         #: The workload and the device of each process, by device; and the process of each pair of workload and device.
         self._workloads: Positions = np.zeros(0, dtype=np.int64)
         self._devices: Positions = np.zeros(0, dtype=np.int64)
         self._process_of_pair: Positions = np.zeros(0, dtype=np.int64)
+        #: The unit and the workload of each pair, and the pairs in the order of their units.
+        self._parts: Positions = self._devices
+        self._owners: Positions = self._devices
+        self._by_part: Positions = self._devices
+        self._part_places: Positions = self._devices
+        self.part_stride = 1
         #: The device or instance of each pair, and the containers of pods on these.
         self._units: Positions = np.zeros(0, dtype=np.int64)
         self._pods = _Pods.of((), self._units, self._units)
@@ -166,12 +181,24 @@ class PageLevels:
         }
         places = self._devices[listed] * stride + self._places[listed]
         of_processes = _overlaid(devices, stride, places, {name: values[listed] for name, values in own.items()})
+        of_parts = {PROCESS_PART: self._of_parts(units)} if self._has_parts else {}
         arrays, masks = overlaid(devices.arrays), overlaid(devices.present)
         arrays[COUNT] = np.bincount(self._devices, minlength=devices.count)[: devices.count].astype(np.float64)
         masks[COUNT] = devices.mask(_MEMORY)
         return {
-            DEVICE: Level(devices.count, arrays, masks), PROCESS: of_processes, POD: self._of_pods(units),
+            DEVICE: Level(devices.count, arrays, masks), PROCESS: of_processes, POD: self._of_pods(units), **of_parts,
         }  # fmt: skip
+
+    def _of_parts(self, units: Level) -> Level:
+        """What processes have on each of their units."""
+        listed = self._by_part[(self._part_places < self.part_stride) & (self._parts[self._by_part] < units.count)]
+        starts = np.array([workload.start_seconds or 0.0 for workload in self._running])
+        own = {_MEMORY: np.floor(self._fleet.workloads.shares().of(_MEMORY) / _MIB) * _MIB}
+        own[_CREATED] = self._fleet.spec.epoch_seconds + starts[self._owners]
+        own |= self._of_pairs(units, self._parts)
+        places = np.empty(len(self._parts), dtype=np.int64)
+        places[self._by_part] = self._parts[self._by_part] * self.part_stride + self._part_places
+        return _overlaid(units, self.part_stride, places[listed], {name: own[name][listed] for name in own})
 
     def _of_pods(self, units: Level) -> Level:
         pods, stride = self._pods, self._pods.stride
@@ -249,44 +276,70 @@ class PageLevels:
         self._process_of_pair = np.empty(len(order), dtype=np.int64)
         self._process_of_pair[order] = np.cumsum(begins) - 1
         self._devices, self._workloads = by_device[begins], of_workload[begins]
-        # Tiles are no boards of their own for exporters.
         parts = np.concatenate(units) if units else np.zeros(0, dtype=np.int64)
+        self._parts, self._owners, self._by_part = parts, owners, np.lexsort((owners, parts))
+        by_part = parts[self._by_part]
+        self._part_places = np.arange(len(by_part)) - np.searchsorted(by_part, by_part)
+        self.part_stride = _stride(self._part_places)
+        # Tiles are no boards of their own for exporters.
         is_tile = np.concatenate((np.zeros(roster.device_count, np.bool_), roster.parts.is_tile))
         self._units = np.where(is_tile[parts], devices, parts)
         self._pods = _Pods.of(self._running, owners, self._units)
         starts = [workload.start_seconds or 0.0 for workload in self._running]
         self._starts = np.array(starts)[self._workloads] if starts else np.zeros(0)
         self._places = np.arange(len(self._devices)) - np.searchsorted(self._devices, self._devices)
-        # A power of two, so that it seldom changes.
-        self.stride = min(MAX_PROCESSES, 1 << int(self._places.max(initial=0)).bit_length())
+        self.stride = _stride(self._places)
 
     def processes(self, node: RosterNode) -> list[tuple[int, int, dict[str, str]]]:
         """The processes on a node's devices: position in the level, index of the device, and own facts of each."""
-        found: list[tuple[int, int, dict[str, str]]] = []
+        found = []
+        for process, own in self._facts(node).items():
+            device = int(self._devices[process])
+            found.append((device * self.stride + int(self._places[process]), device - node.first, own))
+        return found
+
+    def processes_on_parts(self, node: RosterNode) -> list[tuple[int, int, dict[str, str]]]:
+        """What processes have on each part: position in the level, unit, and own facts of each."""
+        of_process = self._facts(node)
+        units = self._parts[self._by_part]
+        found = []
+        for span in self._spans(node, units):
+            for pair in span:
+                own = of_process.get(int(self._process_of_pair[self._by_part[pair]]))
+                place, unit = int(self._part_places[pair]), int(units[pair])
+                if own is not None and place < MAX_PROCESSES:
+                    found.append((unit * self.part_stride + place, unit, own))
+        return found
+
+    def _facts(self, node: RosterNode) -> dict[int, dict[str, str]]:
+        """The own facts of each listed process of a node, by its number."""
+        found: dict[int, dict[str, str]] = {}
         used: set[int] = set()
         for process in self._of_node(node):
-            place, index = int(self._places[process]), int(self._devices[process]) - node.first
             workload = self._running[int(self._workloads[process])]
-            if place < MAX_PROCESSES:
-                pid = process_number(workload.key, index)
+            if self._places[process] < MAX_PROCESSES:
+                pid = process_number(workload.key, int(self._devices[process]) - node.first)
                 while pid in used:
                     pid += 1
                 used.add(pid)
-                position = (node.first + index) * self.stride + place
-                found.append((position, index, {"pid": str(pid), "process": workload.spec.name}))
+                found[process] = {"pid": str(pid), "process": workload.spec.name}
         return found
+
+    def _spans(self, node: RosterNode, units: Positions) -> list[range]:
+        """Where a node's devices and parts are in an array of units that is sorted."""
+        parts = self._fleet.roster.parts
+        ranges = [range(node.first, node.first + len(node.devices))]
+        if node.pool.has_parts and len(node.devices):
+            ranges.append(range(parts.of(node.devices[0]).start, parts.of(node.devices[-1]).stop))
+        return [range(*np.searchsorted(units, (each.start, each.stop)).tolist()) for each in ranges]
 
     def pods(self, node: RosterNode) -> list[tuple[int, int, tuple[str, str, str]]]:
         """The containers on a node's devices and instances: position in the level, unit, and the container of each."""
         self._follow()
-        pods, parts = self._pods, self._fleet.roster.parts
-        ranges = [range(node.first, node.first + len(node.devices))]
-        if node.pool.has_parts and len(node.devices):
-            ranges.append(range(parts.of(node.devices[0]).start, parts.of(node.devices[-1]).stop))
+        pods = self._pods
         found = []
-        for units in ranges:
-            first, last = np.searchsorted(pods.units, (units.start, units.stop)).tolist()
-            for pod in range(first, last):
+        for span in self._spans(node, pods.units):
+            for pod in span:
                 unit, place = int(pods.units[pod]), int(pods.places[pod])
                 spec = self._running[int(pods.workloads[pod])].spec
                 if place < MAX_PROCESSES:
@@ -309,13 +362,19 @@ class PageLevels:
     def _version(self, node: RosterNode) -> object:
         every = self._of_node(node)
         ids = [self._running[number].workload_id for number in self._workloads[every.start : every.stop].tolist()]
-        return self.stride, self.pod_stride, ids, (self._devices[every.start : every.stop] - node.first).tolist()
+        places = (self._devices[every.start : every.stop] - node.first).tolist()
+        return self.stride, self.pod_stride, self.part_stride, ids, places
 
     def _of_node(self, node: RosterNode) -> range:
         """The numbers of the processes on a node's devices."""
         self._follow()
         first, last = np.searchsorted(self._devices, (node.first, node.first + len(node.devices))).tolist()
         return range(first, last)
+
+
+def _stride(places: Positions) -> int:
+    """The places that each unit has in a level: at least as many as are used; a power of two, so it seldom changes."""
+    return min(MAX_PROCESSES, 1 << int(places.max(initial=0)).bit_length())
 
 
 def _container(workload: Workload) -> object:

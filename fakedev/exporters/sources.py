@@ -15,7 +15,7 @@ import numpy as np
 from zope.interface import Attribute, Interface, implementer
 
 from fakedev.exporters.identity import Identity, SharedDevices
-from fakedev.exporters.row_levels import POD, PROCESS, PageLevels
+from fakedev.exporters.row_levels import POD, PROCESS, PROCESS_PART, PageLevels
 from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import State
 from fakedev.fleet.fleet import Fleet
@@ -82,7 +82,8 @@ class DeviceSource:
     ``tile``; ``tiled`` and ``single``, devices with tiles and without; ``xid``, error codes that devices have reported,
     for each ``repeated``; ``xid/device``, the same for each device; ``peer``, a device with another one of its node;
     ``link``; ``link/5``, the links with that number and the facts of their devices; ``port``, links as switches see
-    them; ``switch``; ``process``, workloads on devices; ``pod``, containers on undivided devices and instances;
+    them; ``switch``; ``process``, workloads on devices; ``process-part``, on each tile or instance, or
+    device without parts; ``pod``, containers on undivided devices and instances;
     ``pod/whole``, those on undivided devices; ``unit/bare`` and ``whole/bare``, devices and instances without their
     containers, where each container has rows; ``cpu``, ``cpucore`` and ``host``, CPUs, their cores and nodes in racks;
     ``node``, with the facts that all its devices have; ``page``, the same,
@@ -91,15 +92,16 @@ class DeviceSource:
     :param shared: the rows of devices that several pods share.
     :param has_processes: processes are shown.
     :param of_processes: their quantities that are shown.
+    :param has_parts_of_processes: what they have on each part is shown.
     """
 
     def __init__(
         self, fleet: Fleet, shared: SharedDevices = SharedDevices.FIRST, has_processes: bool = False,
-        of_processes: Collection[str] = (),
+        of_processes: Collection[str] = (), has_parts_of_processes: bool = False,
     ) -> None:  # fmt: skip
         self._fleet = fleet
         self.seed = fleet.spec.seed
-        self._levels = PageLevels(fleet, of_processes)
+        self._levels = PageLevels(fleet, of_processes, has_parts_of_processes)
         self._has_processes = has_processes
         self._shared = shared
         self._is_shared = shared is not SharedDevices.FIRST
@@ -107,7 +109,8 @@ class DeviceSource:
     @classmethod
     def of(cls, fleet: Fleet, identity: Identity) -> DeviceSource:
         """The devices as an identity shows them."""
-        return cls(fleet, identity.shared_devices, identity.has_processes, identity.of_processes)
+        has_parts = any(row.level == PROCESS_PART for family in identity.families for row in family.rows)
+        return cls(fleet, identity.shared_devices, identity.has_processes, identity.of_processes, has_parts)
 
     def entities(self, level: str, group: RosterNode) -> Sequence[Entity]:
         parts = self._fleet.roster.parts
@@ -152,6 +155,10 @@ class DeviceSource:
             case "process":
                 facts = self._fleet.facts(node)
                 return [(place, {**facts[index], **own}) for place, index, own in self._levels.processes(node)]
+            case "process-part":
+                of_unit = dict(zip(node.devices, self._fleet.facts(node), strict=True))
+                of_unit |= self._fleet.part_facts(node)
+                return [(at, {**of_unit[unit], **own}) for at, unit, own in self._levels.processes_on_parts(node)]
             case "pod" | "pod/whole":
                 return self._pods(node, are_whole=level != POD)
             case "node" | "page":
@@ -255,8 +262,9 @@ class DeviceSource:
         def shift(level: str) -> int | None:
             if level == PROCESS:
                 return (group.first - old_node.first) * self._levels.stride
-            if level.partition("/")[0] == POD:
-                return None if roster.parts.count else (group.first - old_node.first) * self._levels.pod_stride
+            if level.partition("/")[0] in (POD, PROCESS_PART):
+                stride = self._levels.part_stride if level == PROCESS_PART else self._levels.pod_stride
+                return None if roster.parts.count else (group.first - old_node.first) * stride
             new, old = _first(roster, group, level), _first(old_roster, old_node, level)
             return None if new is None or old is None else new - old
 

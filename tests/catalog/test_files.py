@@ -61,6 +61,7 @@ BOARDS = {
     "amd-mi355x": (0x75A3, 294912),
     "amd-radeon-pro-v710": (0x7460, 28672),
     "amd-radeon-pro-w7900": (0x7448, 49152),
+    "ascend-910b3": (0xD802, 65536),
     "aws-trainium2": (0x7364, 98304),
     "aws-trainium3": (0x7564, 147456),
     "b200-sxm-180gb": (0x2901, 183359),
@@ -102,6 +103,7 @@ SHORT_NAMES = {
     "mi250x", "mi325x", "gaudi-3", "a10g", "l40", "a40", "h20", "l20", "b300", "rtx-pro-6000", "gh200",
     "gb300", "gb10", "rtx-pro-4500", "rtx-2080-super", "rtx-4080-super", "mi350x", "mi355x", "mi300a", "w7900", "v710",
     "arc-pro-b60", "v5e", "v6e", "tpu7x", "trainium2", "trainium3",
+    "910b",
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 from fakedev.base.names import COMPUTED_FACTS
 from fakedev.exporters.identity import UNITS, Identity
 from fakedev.exporters.labels import Template
-from fakedev.exporters.row_levels import PAGE_QUANTITIES, PROCESS
+from fakedev.exporters.row_levels import PAGE_QUANTITIES, PROCESS, PROCESS_PART
 from fakedev.exporters.settings.catalog import Catalog
 from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES, tally_of
 from fakedev.schema.files import Files
@@ -27,10 +27,10 @@ FACTS = {
 #: Levels of rows of the catalog.
 LEVELS = {
     "device", "held", "part", "unit", "repeated", "whole", "tile", "tiled", "single", "link", "xid/device",
-    PROCESS, *PAGE_QUANTITIES,
+    PROCESS, PROCESS_PART, *PAGE_QUANTITIES,
 }  # fmt: skip
 #: Facts that only entities of some levels have.
-OF_LEVELS = {"cpu", "cpucore", "tile", "link", "port", "switch", "mig_id", "mig_profile", "part_uuid"}
+OF_LEVELS = {"cpu", "cpucore", "tile", "node_tile", "link", "port", "switch", "mig_id", "mig_profile", "part_uuid"}
 
 
 @pytest.fixture(params=TITLES)

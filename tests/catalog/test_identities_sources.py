@@ -89,21 +89,56 @@ def test_tpu() -> None:
     assert not texts
 
 
-def test_neuron() -> None:
-    """The sizes of the host are labels of the pool."""
+def neuron_page(device: str, *places: str) -> str:
+    """The page of two devices with full load at some places."""
     host = {"vcpu_count": "192", "system_memory_bytes": "2147483648000", "system_swap_bytes": "0"}
     pool = {
-        "name": "p", "nodes": ["n"], "device": "h100", "devices-per-node": 2, "identity": "neuron",
+        "name": "p", "nodes": ["n"], "device": device, "devices-per-node": 2, "identity": "neuron",
         "labels": {**host, "region": "us-east-1"},
     }  # fmt: skip
-    work = [{"name": "train", "devices": "*/0", "profile": "100:0:0"}]
+    work = [{"name": place, "devices": place, "profile": "100:0:0"} for place in places]
     text = json.dumps({"fleet": {"pools": [pool]}, "workloads": {"listen": [], "base": work}})
     configuration = load(None, Files(environ={}), text=text)
     fleet, identity = Fleet(configuration.fleet), configuration.identities["p"]
     fleet.advance()
-    page = Page(LabelCache(identity, DeviceSource.of(fleet, identity)), fleet.roster.nodes).render(fleet.shown).decode()
+    return Page(LabelCache(identity, DeviceSource.of(fleet, identity)), fleet.roster.nodes).render(fleet.shown).decode()
+
+
+def test_neuron() -> None:
+    """The sizes of the host are labels of the pool."""
+    page = neuron_page("h100", "*/0")
     assert helps(page) == NEURON
     assert 'system_vcpu_count{instance_id="n",instance_name="",region="us-east-1"} 192.0\n' in page
+
+
+def test_neuron_cores() -> None:
+    """Work on a device is on each of its cores; cores are numbered over the devices, and may have several runtimes."""
+    page = neuron_page("trainium2", "*/0", "*/1/2", "n/1/2")
+    pattern = r'^neuroncore_utilization_ratio{.*neuroncore="(\d+)".*runtime_tag="(\d+)"} (.*)$'
+    rows = re.findall(pattern, page, re.MULTILINE)
+    assert [core for core, _, _ in rows] == ["0", "1", "2", "3", "6", "6"]
+    assert [float(usage) for _, _, usage in rows] == pytest.approx([1, 1, 1, 1, 0.5, 0.5])
+    assert len({runtime for _, runtime, _ in rows}) == 3
+    assert 'neuron_device_count="2",neuron_device_memory_size="103079215104",neuroncore_per_device_count="4"' in page
+
+
+@pytest.mark.parametrize(
+    ("version", "labels"),
+    [
+        ("1.0", ["card_model", "gpu_uuid", "serial_number"]),
+        ("1.1", ["card_model", "gpu_id", "hostname", "serial_number"]),
+    ],
+)
+def test_the_first_releases_of_amd(version: str, labels: list[str]) -> None:
+    """They have no labels of partitions and no texts of counters; nodes are counted without a label."""
+    page = sample_page(f"amd-device-metrics@{version}", "mi300x")[1]
+    (row, *_) = re.findall(r"^gpu_ecc_correct_total{(.*)}", page, re.MULTILINE)
+    assert re.findall(r'(\w+)="', row) == labels
+    texts = dict(helps(page))
+    assert texts["gpu_ecc_correct_total"] == ""
+    assert texts["gpu_package_power"] == "package power in Watts"
+    assert "gpu_health" not in texts
+    assert "\ngpu_nodes_total 2\n" in page
 
 
 def test_ascend() -> None:

@@ -17,9 +17,9 @@ def line(family: str, value: str, index: int, node: str = "n", more: str = "") -
     )
 
 
-def nodes_of(*texts: str) -> tuple[ObservedNode, ...]:
+def nodes_of(*texts: str, identity: str = "dcgm@4.8.2") -> tuple[ObservedNode, ...]:
     pages = tuple(SourcePage(f"page-{number}", read_page(text)) for number, text in enumerate(texts))
-    return FleetReader(loaded("dcgm@4.8.2")).read(PageGroup(pages))
+    return FleetReader(loaded(identity)).read(PageGroup(pages))
 
 
 def test_devices_of_a_node() -> None:
@@ -44,6 +44,16 @@ def test_a_node_without_a_name_has_that_of_its_page() -> None:
     """As of an exporter that shows no host."""
     (node,) = nodes_of(line("DCGM_FI_DEV_GPU_UTIL", "5", 0, ""))
     assert node.name == "page-0"
+
+
+def test_a_page_with_tiles_only() -> None:
+    """A device is as busy as its tiles on average; a tile without a number does not count."""
+    text = "".join(
+        f'neuron_core_utilization_avg{{neuron_device_index="1",neuroncore="{core}"}} {percent}\n'
+        for core, percent in ((4, "75"), (5, "25"), (6, "NaN"))
+    )
+    (node,) = nodes_of(text, identity="neuron-observer@0.2")
+    assert [(device.index, device.unit.values) for device in node.devices] == [(1, {"usage_ratio": 0.5})]
 
 
 def test_instances_and_their_pods() -> None:

@@ -18,7 +18,7 @@ from zope.interface import Interface
 from fakedev.base.names import version_number
 from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exporters.labels import Template
-from fakedev.exporters.row_levels import PAGE, PAGE_QUANTITIES, POD, PROCESS
+from fakedev.exporters.row_levels import PAGE, PAGE_QUANTITIES, WORK_LEVELS
 from fakedev.exporters.settings.counters import Counter, FieldTable, read_counters
 from fakedev.exporters.settings.loaded import LoadedIdentity, Making
 from fakedev.exporters.wandering import Wander
@@ -47,7 +47,7 @@ LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 #: Levels of entities that rows can be of.
 LEVELS: Final = (
     "device", "held", "xid", "xid/device", "peer", "part", "unit", "unit/bare", "repeated", "whole", "whole/bare",
-    "tile", "tiled", "single", "link", "port", "switch", "cpu", "cpucore", "host", PROCESS, POD, *PAGE_QUANTITIES,
+    "tile", "tiled", "single", "link", "port", "switch", "cpu", "cpucore", "host", *WORK_LEVELS, *PAGE_QUANTITIES,
 )  # fmt: skip
 #: The links of one number of all devices.
 _NUMBERED: Final = re.compile(r"link/\d{1,2}")
@@ -176,7 +176,7 @@ def read_row(
     if values["else"] is not None and not (quantity and requires):
         report.problem(values.place_of("else"), "else is for a row of a quantity with requires: give both")
     if values["bits"] and not quantity:
-        report.problem(values.place_of("bits"), "bits are those of a quantity")
+        report.problem(values.place_of("bits"), "bits need a quantity: give one, or remove bits")
     if quantity:
         quantities.setdefault(quantity, values.place_of("quantity"))
     plus, where, unless, without = (
@@ -372,6 +372,12 @@ def arranged(
             hint = did_you_mean(name, by_name, "; ")
             report.problem(node.place, f"without: there is no family {name!r}{hint}")
     by_name |= {family.name: family for family in also}
+    for name, text in values["help-texts"].items():
+        if name in by_name:
+            by_name[name] = replace(by_name[name], help=text)
+        else:
+            hint = did_you_mean(name, by_name, "; ")
+            report.problem(values.place_of("help-texts"), f"help-texts: there is no family {name!r}{hint}")
     kept = [family for name, family in by_name.items() if name not in values["without"]]
     if making.order == "name":
         kept.sort(key=lambda family: family.name)

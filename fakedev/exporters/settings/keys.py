@@ -15,7 +15,7 @@ LABEL = Section(
     "identity.labels",
     (
         *keys_from(LabelSpec, "name", "value", "optional"),
-        Key("texts", MapOf(Text()), "Texts shown in the place of values.", default={}),
+        Key("texts", MapOf(Text()), "Texts to show instead of values.", default={}),
         *keys_from(LabelSpec, "otherwise", "leading", "only_with"),
     ),
     doc="A label of a row.",
@@ -46,13 +46,13 @@ _SHOWN: Final = (
         default_words="none"),
     Key(
         "drivers", ListOf(Text(), 1, words="list of one or two versions"),
-        "Devices have it only with a driver of at least the first version, and below the second, if there is one. A "
-        "driver whose version is not known counts as the newest.",
+        "The drivers that have it: from the first version to below the second one, if there is one. A driver whose "
+        "version is unknown counts as the newest.",
         default=(), default_words="any",
     ),
     Key(
         "between", ListOf(Text(), 2, words="list of two versions"),
-        "Of 0.2.0: with the fact {driver_version}, a constant of 0 with these drivers.",
+        "The form of 0.2.0, with the fact {driver_version}: 0 with drivers from the first version to below the second.",
         default=(),
     ),
     *keys_from(RowSpec, "without_it", "bits", "plus", "per", "times", "unit"),
@@ -61,15 +61,15 @@ _CONDITIONS: Final = keys_from(RowSpec, "requires", "where", "unless", "without"
 
 _NUMBERED: Final = Key(
     "numbered", MapOf(Integer(1, 64), words="mapping of a label to a count"),
-    "Of several things of which the device has one value: a row for each, with its number, from 0, in this label.",
+    "Repeats the row, with numbers from 0 in this label: for several things that share the value of the device.",
     default={}, default_words="one row",
 )  # fmt: skip
 
 _TEXTS_OF_A_FACT: Final = MapOf(ListOf(Text(), 1), words="mapping of a fact to a list of texts")
 _DEVICES: Final = (
-    Key("only", _TEXTS_OF_A_FACT, "Devices have it only with one of these texts in this fact.", default={}),
+    Key("only", _TEXTS_OF_A_FACT, "Only devices whose fact has one of these texts have it.", default={}),
     Key(
-        "except", _TEXTS_OF_A_FACT, "Devices with one of these texts in this fact have it not.", default={},
+        "except", _TEXTS_OF_A_FACT, "Devices whose fact has one of these texts do not have it.", default={},
         field="excepted",
     ),
 )  # fmt: skip
@@ -119,9 +119,9 @@ QUIRK = Section(
     "identity.known-quirks",
     (
         *keys_from(Quirk, "name", "issue", "doc"),
-        Key("labels", _LABELS, "Labels of every row that take the place of those of the same names.", default=()),
+        Key("labels", _LABELS, "Labels of every row; they replace labels of the same names.", default=()),
         *keys_from(Quirk, "renamed", "without"),
-        Key("add-labels", _LABELS, "Labels of every row that are added.", default=(), field="added"),
+        Key("add-labels", _LABELS, "Labels to add to every row.", default=(), field="added"),
     ),
     doc="A known fault of an exporter, shown on request.",
 )  # fmt: skip
@@ -131,8 +131,8 @@ FIELD = Section(
     (
         Key("number", Integer(1, 9999), "The field's number, by which families may be ordered.", required=True),
         Key("alias", Text(), "Another name that a counters file may use.", default=""),
-        Key("label", Text(), "Its text, as of a label, where it can be one.", default=""),
-        Key("level", Text(), "The level of entities that have a row.", default="", default_words="that of all fields"),
+        Key("label", Text(), "Its text, for counters files that make it a label.", default=""),
+        Key("level", Text(), "The level of entities that have a row.", default="", default_words="as in the table"),
         Key("quantity", Text(), _QUANTITY_DOC, default=""),
         *_SHOWN,
         *_CONDITIONS,
@@ -141,7 +141,7 @@ FIELD = Section(
         Key("rows", ListOf(ROW, 1, words="list of rows"), "Its rows, in place of quantity.", default=()),
         Key(
             "variants", MapOf(ListOf(ROW, words="list of rows")),
-            "Rows that take their place in the identities that name them.", default={},
+            "Rows that replace them in identities that name the variant.", default={},
         ),
         Key("format", Choice.of(NumberFormat), "How numbers are written.", default=NumberFormat.INT),
     ),
@@ -151,14 +151,14 @@ FIELD = Section(
 COUNTER_FIELDS = Section(
     "counter fields",
     (
-        Key("based-on", Text(), "Other fields, all of which are taken.", default=""),
+        Key("based-on", Text(), "Another table, whose fields are all included.", default=""),
         Key(
-            "renamed", MapOf(Text()), "New names of those, by the old ones, which stay beside them.", default={},
+            "renamed", MapOf(Text()), "New names of its fields, by their old names, which stay valid.", default={},
         ),
         Key("fields", MapOf(FIELD, words="mapping of field names"), "Fields by name.", default={}),
         Key("level", Text(), "The level of entities for fields that give none.", default="device"),
-        Key("not-simulated", ListOf(Text()), "Names of the vendor's other fields.", default=()),
-        Key("inferred", ListOf(Text()), "Names that follow from others; no source has them.", default=()),
+        Key("not-simulated", ListOf(Text()), "The vendor's other fields.", default=()),
+        Key("inferred", ListOf(Text()), "Names that were inferred from others and are in no source.", default=()),
         Key(
             "capabilities", MapOf(ListOf(Integer(1, 9999), 2), words="mapping of facts to two numbers of fields"),
             "Facts of boards: with the text 0 they do not have the fields from the first number to the second.",
@@ -186,29 +186,29 @@ IDENTITY = Section(
     "identity",
     (
         *keys_from(Identity, "name"),
-        Key("based-on", Text(), "Another identity, from which all that is not written here is taken.", default=""),
+        Key("based-on", Text(), "Another identity, which gives all keys that are missing here.", default=""),
         *keys_from(Identity, "version"),
         Key("aliases", ListOf(Text()), "Other names for it, in the catalog.", default=()),
-        Key("default", Boolean(), "Its name without a version stands for this version, in the catalog.", default=False),
+        Key("default", Boolean(), "In the catalog: the name without a version means this version.", default=False),
         *keys_from(
             Identity, "board", "content_type", "openmetrics", "layout", "sort_labels", "sort_rows", "leading_labels",
             "timestamps", "shared_devices", "values_of_pods", "hold_seconds",
         ),
         *keys_from(Making, "windows", "sample_seconds"),
         Key("quirks", ListOf(Text()), "Known quirks that it shows.", default=()),
-        Key("known-quirks", ListOf(QUIRK), "Quirks that can be named.", default=(), default_words="those of based-on"),
+        Key("known-quirks", ListOf(QUIRK), "Quirks that can be named.", default=(), default_words="as in based-on"),
         Key("headers", MapOf(Text()), "Headers that it sends with every response.", default={}),
         *keys_from(Identity, "health"),
-        Key("health-headers", MapOf(Text()), "Further headers of that.", default={}),
+        Key("health-headers", MapOf(Text()), "Further headers of the answer at /health.", default={}),
         *keys_from(Identity, "answers_post", "jobs_of_instances", "landing"),
         Key("labels", _LABELS, "Labels of every row.", default=()),
         Key(
             "labels-of-levels", MapOf(_LABELS, words="mapping of levels to lists of labels"),
-            "In their place, labels of the rows of some levels.", default={},
+            "Labels that replace these on rows of some levels.", default={},
         ),
         Key(
             "optional-labels", _LABELS, "Labels that the exporter adds to every row if its configuration says so.",
-            default=(), default_words="those of based-on",
+            default=(), default_words="as in based-on",
         ),
         Key("show-labels", ListOf(Text()), "The optional-labels that are shown, by name.", default=()),
         Key(
@@ -226,13 +226,14 @@ IDENTITY = Section(
         ),
         *keys_from(Making, "fields", "variants", "order", "numbers"),
         Key("prefix", Text(), "Before the name of each family.", default=""),
-        Key("without", ListOf(Text()), "Families that are left out of those of based-on, or of counters.", default=()),
+        Key("without", ListOf(Text()), "Families of based-on, or of counters, that are left out.", default=()),
         Key(
             "also",
             ListOf(FAMILY, words="list of families"),
-            "Families beside those of based-on, or of counters; one of the same name takes its place.",
+            "Further families. One with the name of a family of based-on, or of counters, replaces it.",
             default=(),
         ),
+        Key("help-texts", MapOf(Text()), "Other HELP texts, by the names of families.", default={}),
         *keys_from(Identity, "not_covered"),
         Key("sources", Anything(), "Where it comes from: for readers only."),
     ),

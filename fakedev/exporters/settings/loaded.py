@@ -21,7 +21,7 @@ class Making:
     )  # fmt: skip
     fields: str = setting("Which fields the rows of counters may name.", default="dcgm")
     numbers: NumberFormat | None = setting(
-        "How all numbers are written.", type=Choice.of(NumberFormat), default_words="that of each family"
+        "How all numbers are written.", type=Choice.of(NumberFormat), default_words="as in each family"
     )
     windows: Mapping[str, float] = setting(
         "The windows of time over which the exporter counts, by the names that rows use.",

@@ -231,14 +231,20 @@ class Roster:
     def part_facts(self, seed: int, node: RosterNode, devices: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
         """The facts of each part of a node's devices, in order: the facts of its device and its own.
 
+        ``node_tile`` counts the tiles of a node whose devices are all of one type.
+
         :param devices: the facts of each device, in order of index.
         """
         if not node.pool.has_parts:
             return []
         return [
-            {**device, **part_facts(seed, node.name, index, number, part), "unit": str(int(device["unit"]) + number)}
+            {
+                **device, **part_facts(seed, node.name, index, number, part), "unit": str(int(device["unit"]) + number),
+                **({"node_tile": str(index * len(parts) + number)} if part.is_tile else {}),
+            }
             for index, device in enumerate(devices)
-            for number, part in enumerate(node.pool.parts_of(index))
+            for parts in (node.pool.parts_of(index),)
+            for number, part in enumerate(parts)
         ]
 
 

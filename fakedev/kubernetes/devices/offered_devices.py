@@ -26,6 +26,7 @@ _AMD: Final = "amd.com/gpu"
 _OF_VENDORS: Final[Mapping[str, str]] = {
     "NVIDIA": GPU, "AMD": _AMD, "Intel": "gpu.intel.com/xe", "Habana": "habana.ai/gaudi",
     "Amazon": "aws.amazon.com/neuron", "cloud-tpu": "google.com/tpu", "Google": "google.com/tpu",
+    "Huawei": "huawei.com/Ascend910",
 }  # fmt: skip
 #: Intel's boards with the kernel's driver i915: Iris Xe MAX, Flex and Max.
 _OF_I915: Final = "gpu.intel.com/i915"

@@ -18,6 +18,8 @@ NOT_TRIED: Final = "not tried"
 NOT_SHOWN: Final = "not shown"
 #: What needs no attention.
 AS_BEFORE: Final = (UNCHANGED, NOT_SHOWN)
+#: It has a result only on the new pages.
+_APPEARS: Final = "appears"
 #: Exporters round: a ratio to two decimals, and memory to MiB.
 _TOLERANCE: Final = 0.03
 _NEXT_TO_NOTHING: Final = 0.01
@@ -57,18 +59,21 @@ class Finding:
     factor: float | None = None
 
 
-def verdict_of_fires(before: Collection[int], after: Collection[int], named: Sequence[str]) -> str:
+def verdict_of_fires(
+    before: Collection[int], after: Collection[int], named: Sequence[str], *, is_new: bool = False
+) -> str:
     """What becomes of an alert.
 
     :param before, after: the faults with which it fires, on the pages of the old and of the new release; numbers
         below 0 are alarms without a fault, which nobody misses.
     :param named: what changes of what it names.
+    :param is_new: whether the old pages lack a metric that it names, so that it could not fire with them.
     """
     seen = {number for number in before if number >= 0}
     if missed := seen - set(after):
         return f"misses {len(missed)} of {len(seen)}" if after else SILENT
     if set(after) - set(before):
-        return "false alarms"
+        return _APPEARS if is_new and not before else "false alarms"
     return NOT_TRIED if not before and named else UNCHANGED
 
 
@@ -84,7 +89,7 @@ def verdict_of_values(
     if not isinstance(after, Measured):
         return SILENT, None
     if before is None:
-        return "appears", None
+        return _APPEARS, None
     if are_alike(before, after):
         return UNCHANGED, None
     if before.series != after.series:

@@ -134,6 +134,15 @@ def test_without_and_also(tmp_path: Path) -> None:
     )
 
 
+def test_help_texts(tmp_path: Path) -> None:
+    """Families can have another text, which may be empty; a family that is not there is named."""
+    identity, _ = made(tmp_path, more='help-texts: {dcgm_gpu_temp: ""}\n')
+    assert [family.help for family in identity.families if family.name == "dcgm_gpu_temp"] == [""]
+    (problem,) = problems(tmp_path, COUNTERS, "help-texts: {dcgm_gpu_tmp: X.}\n")
+    assert "help-texts" in problem
+    assert "'dcgm_gpu_temp'" in problem
+
+
 def test_a_row_twice_is_noted(tmp_path: Path) -> None:
     """As in the 1.x file of the exporter itself."""
     identity, report = made(tmp_path, COUNTERS + "dcgm_gpu_temp, gauge, Again.\n")

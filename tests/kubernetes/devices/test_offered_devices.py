@@ -32,6 +32,7 @@ def test_boards() -> None:
         ("amd-mi300x", "amd.com/gpu"), ("intel-flex-170", "gpu.intel.com/i915"),
         ("intel-arc-pro-b60", "gpu.intel.com/xe"), ("gaudi3", "habana.ai/gaudi"),
         ("trainium2", "aws.amazon.com/neuron"), ("tpu-v5e", "google.com/tpu"),
+        ("910b", "huawei.com/Ascend910"),
     ],
 )  # fmt: skip
 def test_other_vendors(device: str, resource: str) -> None:

@@ -36,6 +36,12 @@ def test_an_alert(before: set[int], after: set[int], verdict: str) -> None:
     assert verdict_of_fires(set(), set(), []) == "unchanged"
 
 
+@pytest.mark.parametrize(("before", "verdict"), [(set(), "appears"), ({1}, "false alarms")])
+def test_an_alert_on_a_metric_of_the_new_release(before: set[int], verdict: str) -> None:
+    """What could not fire before is no false alarm when it fires; what did (by another metric of it) is one."""
+    assert verdict_of_fires(before, {1, 2}, [], is_new=True) == verdict
+
+
 @pytest.mark.parametrize(
     ("before", "after", "verdict", "factor"),
     [

@@ -33,6 +33,9 @@ WHY: Final = {
     'non-histogram and non-summary metrics should not have "_count" suffix': (
         "gauges in `_count`", "the exporter's name for a number of things",
     ),
+    'non-histogram and non-summary metrics should not have "_sum" suffix': (
+        "gauges in `_sum`", "what the exporter adds up over the cores or devices of a node",
+    ),
     "metric names should be written in 'snake_case' not 'camelCase'": (
         "names in `mW`", "the exporter writes the unit so",
     ),
