@@ -35,10 +35,8 @@ _LOADING: Final = 0.5
 _SHAPED: Final = 0.3
 _LEAST_JOBS: Final = 5
 _MOST_SPLITS: Final = 2
-#: Boards whose usage has a larger correlation move together.
-_TOGETHER: Final = 0.9
-#: Jobs whose boards are compared, and samples that they need.
-_COMPARED: Final = 100
+#: Jobs whose boards are compared, of all times, and samples that they need.
+MOST_COMPARED: Final = 500
 LEAST_SAMPLES: Final = 10
 #: A wave of the day is one when it explains this share of the variance of hourly means, and has this height; of two
 #: days or more. The function daily() of profiles has this height at 24 hours (doc/simulation.md).
@@ -275,8 +273,8 @@ def _loading(jobs: Sequence[SeenJob], threshold: float, step: float) -> tuple[tu
 
 def matrices(jobs: Sequence[SeenJob]) -> Iterator[Floats]:
     """The usage of the boards of jobs with several of them, by board and time."""
-    several = [job for job in jobs if len(job.tracks) > 1][:_COMPARED]
-    for job in several:
+    several = [job for job in jobs if len(job.tracks) > 1]
+    for job in several[:: math.ceil(len(several) / MOST_COMPARED) or 1]:
         times = job.tracks[0].seconds
         for track in job.tracks[1:]:
             times = np.intersect1d(times, track.seconds, assume_unique=True)
@@ -303,15 +301,17 @@ def together(jobs: Iterator[Floats]) -> float | None:
 
 def _as_together(levels: Sequence[Level], correlation: float | None) -> Sequence[Level]:
     """Levels are common to the boards of a job, fluctuation is each board's own: which of them has how much."""
-    if correlation is None or correlation > _TOGETHER:
-        return levels
     weights = [level.seconds for level in levels]
     mean = float(np.average([level.percent for level in levels], weights=weights))
     variance = float(np.average([(level.percent - mean) ** 2 for level in levels], weights=weights))
+    own = float(np.average([(_DEVIATION * level.fluctuation) ** 2 for level in levels], weights=weights))
+    if correlation is None or correlation * (variance + own) >= variance:
+        return levels
+    common = correlation * (variance + own) / variance
     found = []
     for level in levels:
-        percent = round(mean + math.sqrt(correlation) * (level.percent - mean), 2)
-        deviation = math.hypot(_DEVIATION * level.fluctuation, math.sqrt((1.0 - correlation) * variance))
+        percent = round(mean + math.sqrt(common) * (level.percent - mean), 2)
+        deviation = math.hypot(_DEVIATION * level.fluctuation, math.sqrt((1.0 - common) * variance))
         found.append(replace(level, percent=percent, fluctuation=_fluctuation(deviation, percent)))
     return found
 
