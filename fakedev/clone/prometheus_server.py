@@ -19,6 +19,7 @@ _TIMEOUT_SECONDS: Final = 60
 _MOST_BYTES: Final = 1 << 30
 _SHOWN_OF_URL: Final = 100
 _REMEDIES: Final[Mapping[int, str]] = {
+    400: ": a server with TLS has an address with https://",
     401: ": give what the server requires: --user and --password-file, or --token-file",
     403: ": the server knows this user or token, and does not let it read",
     404: ": the URL ends before /api/v1, as http://localhost:9090",
@@ -72,6 +73,7 @@ class PrometheusServer:
         except (URLError, http.client.HTTPException, OSError) as error:
             reason = getattr(error, "reason", None) or error
             words = connection_reason(reason) if isinstance(reason, OSError) and reason.errno else str(reason)
+            words += ": --ca-file names the authority" * hasattr(reason, "verify_message")
             raise ConnectionError(f"{address}: {words}") from None
         if len(body) > _MOST_BYTES:
             raise ConnectionError(f"{address}: the answer is larger than {_MOST_BYTES} bytes: narrow what is read")
