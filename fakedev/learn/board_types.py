@@ -1,4 +1,4 @@
-"""Fits a device type to the boards of a fleet: the power of idle and of the busiest boards, and their heat by it."""
+"""Fits a device type to the boards of a fleet: the power of idle boards, and how warm boards get by a watt."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from fakedev.learn.tracks import MEMORY, POWER, TEMPERATURE, USAGE, Owner, Track
 _NEAR: Final = 0.05
 #: Samples that say something of all boards of a type.
 _LEAST_SAMPLES: Final = 100
-#: The power of the busiest boards: a higher one is an outlier.
-_HIGHEST: Final = 0.999
 #: An idle board uses a smaller share of its memory.
 _NO_MEMORY: Final = 0.01
 #: A temperature is that of the power of three samples in a row when these differ by less than this share of the range,
 #: and says something of the heat by the power where the power has this standard deviation, as a share of the range.
 _STEADY: Final = 0.03
 _LEAST_DEVIATION: Final = 0.1
+#: An idle board draws less than this share of a busy one's power.
+_MOST_IDLE: Final = 0.8
 
 
 def fitted_ranges(
@@ -45,17 +45,13 @@ def fitted_ranges(
     every = [track for own in of_board.values() for track in own]
     idle = _joined([track.numbers[POWER][_is_idle(track, board)] for track in every])
     low = _unless_near(float(np.median(idle)), span.low) if len(idle) >= _LEAST_SAMPLES else span.low
-    watts = _joined([track.numbers[POWER] for track in every])
-    high = span.high
-    if len(watts) >= _LEAST_SAMPLES:
-        highest = min(float(np.quantile(watts, _HIGHEST)), board.dynamics.power_limit_watts)
-        high = max(high, _unless_near(highest, high))
-    found = {POWER: (low, high)} if (low, high) != (span.low, span.high) else {}
+    low = min(low, _MOST_IDLE * span.high)
+    found = {POWER: (low, span.high)} if low != span.low else {}
     heat = board.ranges.get(TEMPERATURE)
     if heat is not None:
         usual = (heat.high - heat.low) / (span.high - span.low)
         by_watt = _unless_near(_slope(of_board, temperatures, span.high - span.low) or usual, usual)
-        hottest = round(heat.low + by_watt * (high - low), 1)
+        hottest = round(heat.low + by_watt * (span.high - low), 1)
         found |= {TEMPERATURE: (heat.low, hottest)} if found or by_watt != usual else {}
     return found
 
@@ -69,7 +65,11 @@ def own_type(text: str, name: str, ranges: Mapping[str, tuple[float, float]]) ->
     tree: dict[str, Any] = yaml.safe_load(text)
     tree.pop("aliases", None)
     tree["name"] = name
+    dynamics, (low, high) = tree["dynamics"], tree["ranges"][POWER]
     tree["ranges"] |= {quantity: [round(end, 1) for end in ends] for quantity, ends in ranges.items()}
+    if "clocked-power-share" in dynamics:  # raised clocks draw as much as before
+        span = tree["ranges"][POWER][1] - tree["ranges"][POWER][0]
+        dynamics["clocked-power-share"] = round(dynamics["clocked-power-share"] * (high - low) / span, 4)
     sources = tree.get("sources")
     tree["sources"] = (sources if isinstance(sources, dict) else {}) | dict.fromkeys(ranges, "fitted to a history")
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=118)

@@ -168,8 +168,8 @@ def _notes(clone: Clone, own_types: Iterable[Path], *, is_divided: bool) -> Iter
     """What a reader of the configuration should know, besides what its work is."""
     yield from clone.notes
     for path in own_types:
-        yield (f"{path.name}: the device type of boards that draw other power than those of the catalog, or get "
-               "warmer or less warm by it")
+        yield (f"{path.name}: the device type of boards that draw other power when idle than those of the catalog, or "
+               "get warmer or less warm by a watt")
     if clone.random_families:
         yield ("the simulation does not follow these: they are random processes, fitted to their history, that work "
                f"and faults do not move: {', '.join(clone.random_families)}")
