@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,26 +39,26 @@ WANTED = Wanted(Path("/made/fleet.yaml"), Path("/made/fleet-identity.yaml"), "",
 
 
 class History:
-    """The series of a fleet's pages, minute by minute, and the last page."""
+    """The series of a fleet's pages, minute by minute, the last page, and the fleet after that time."""
 
     def __init__(self, configuration: Configuration, minutes: int) -> None:
-        fleet = Fleet(configuration.fleet)
+        self.fleet = fleet = Fleet(configuration.fleet)
         ((identity, nodes),) = by_identity(fleet.roster.shown, configuration.identities)
-        page = Page(LabelCache(identity, DeviceSource.of(fleet, identity)), nodes)
+        source = DeviceSource.of(fleet, identity)
+        # Most of the page is read by nobody.
+        read = replace(identity, families=tuple(family for family in identity.families if family.name in READ))
+        page = Page(LabelCache(read, source), nodes)
         self._points: dict[tuple[str, Labels], list[tuple[float, float]]] = {}
         self.begin = configuration.fleet.epoch_seconds + STEP
         self.end = configuration.fleet.epoch_seconds + STEP * minutes
         for minute in range(minutes):
             for _ in range(round(STEP / configuration.fleet.tick_seconds)):
                 fleet.advance()
-            text = page.render(fleet.shown)
-            # Most of the page is read by nobody.
-            rows = b"".join(line + b"\n" for line in text.split(b"\n") if line.startswith(tuple(map(str.encode, READ))))
-            for name, family in read_page(rows).families.items():
+            for name, family in read_page(page.render(fleet.shown)).families.items():
                 for sample in family.samples:
                     points = self._points.setdefault((name, sample.labels), [])
                     points.append((self.begin + STEP * minute, float(sample.number)))
-        self.page = SourcePage("page", read_page(text))
+        self.page = SourcePage("page", read_page(Page(LabelCache(identity, source), nodes).render(fleet.shown)))
 
     def learnt(self) -> Learnt:
         """What `fakedev learn` makes of them."""

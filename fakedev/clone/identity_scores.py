@@ -127,7 +127,7 @@ def _shown_device(capture: CapturedPage, catalog: Catalog) -> tuple[str, str]:
         return recognized or "", "" if recognized else "the page does not name its board"
     model = device_of_model(board, catalog) or ""
     said = f"the board {board!r} is in no device type"
-    return model, f"{said}: compared with that of its model, {model}" if model else said
+    return model, f"{said}: compared with the type of its model, {model}" if model else said
 
 
 def judged(
@@ -171,7 +171,7 @@ def judged(
                 notes[f"{said}: its numbers are not judged; name one with --device"] = None
                 continue
             if not known:
-                notes[f"{said}: judged as that of its model, {loaded.type.name}"] = None
+                notes[f"{said}: judged as the type of its model, {loaded.type.name}"] = None
             limits[board] = highest_shown(most, loaded.type)
             result = within_limits(result, part, limits[board], where)
         if unnamed is not None and limits and limits.keys() == lines.keys():

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from time import time
 from typing import Any, Final
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode, urlsplit
-from urllib.request import Request, urlopen
 
-from fakedev.base.errors import plain_reason, printable
+from fakedev.base.errors import printable
 from fakedev.clone.scraped import SourcePage
 from fakedev.exporters.samples import CapturedFamily, CapturedPage, Sample
 
-_TIMEOUT_SECONDS: Final = 60
-#: An answer that is larger is refused: series of 50,000 devices are about this large.
-_MOST_BYTES: Final = 1 << 30
 _RANGE_SECONDS: Final = 300.0
 #: Jobs that an error names.
 _MOST_NAMED: Final = 20
@@ -36,23 +27,20 @@ _EXPORTED: Final = "exported_"
 
 
 def read_prometheus(
-    url: str, match: str, first: str | None = None, last: str | None = None,
-    ask: Callable[[str, Mapping[str, str]], Any] | None = None,
-) -> list[SourcePage]:
+    url: str, ask: Callable[[str, Mapping[str, str]], Any], match: str, first: str | None = None,
+    last: str | None = None,
+) -> list[SourcePage]:  # fmt: skip
     """The pages of the targets, each series with its last value in the range, labels in the order of their names.
 
-    :param url: of the server, also with a path before ``/api/v1``.
+    :param url: of the server, for errors.
+    :param ask: sends a query to it.
     :param match: a selector; an empty one is refused: all series of a Prometheus are no fleet.
     :param first, last: ISO 8601 times or None: the last five minutes, now.
-    :param ask: sends a query to this server; None: by :func:`asked`.
-    :raises ValueError: for an address, a selector or a time that cannot be used, and for a range without series.
+    :raises ValueError: for a selector or a time that cannot be used, and for a range without series.
     :raises ConnectionError: when the server does not answer as a Prometheus does.
     """
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
-        raise ValueError(f"--prometheus: {url!r} is no address, as http://localhost:9090")
     if not match:
         raise ValueError("--match: say which series, as '{job=\"dcgm\"}': all of a Prometheus are no fleet")
-    ask = ask or partial(asked, url)
     end = moment("--to", last, time())
     begin = moment("--from", first, end - _RANGE_SECONDS)
     if begin >= end:
@@ -117,41 +105,6 @@ def own_labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     own = {name: value for name, value in labels.items() if name not in _OF_TARGETS and name[:9] != _EXPORTED}
     own |= {name.removeprefix(_EXPORTED): value for name, value in labels.items() if name.startswith(_EXPORTED)}
     return tuple(sorted(own.items()))
-
-
-def asked(url: str, what: str, query: Mapping[str, str]) -> Any:
-    """The data of an answer.
-
-    :raises ValueError: with the server's words, for a query that it refuses.
-    """
-    address = f"{url.rstrip('/')}/api/v1/{what}"
-    request = Request(address, data=urlencode(query).encode() if query else None)
-    try:
-        with urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
-            body = answer.read(_MOST_BYTES + 1)
-    except HTTPError as error:
-        words = _error_words(error.read(4096))
-        if error.code in (400, 422) and words:
-            raise ValueError(f"{url}: {printable(words)}") from None
-        remedy = ": the URL ends before /api/v1, as http://localhost:9090" if error.code == 404 else ""
-        raise ConnectionError(f"{address}: {error.code} {printable(error.reason)}{remedy}") from None
-    except (URLError, http.client.HTTPException, OSError) as error:
-        reason = getattr(error, "reason", None) or error
-        words = plain_reason(reason) if isinstance(reason, OSError) and reason.errno else str(reason)
-        raise ConnectionError(f"{address}: {words}") from None
-    if len(body) > _MOST_BYTES:
-        raise ConnectionError(f"{address}: the answer is larger than {_MOST_BYTES} bytes: narrow --match")
-    try:
-        return json.loads(body)["data"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise ConnectionError(f"{address}: the answer does not come from a Prometheus") from None
-
-
-def _error_words(body: bytes) -> str:
-    try:
-        return str(json.loads(body)["error"])
-    except (ValueError, KeyError, TypeError):
-        return ""
 
 
 def moment(option: str, text: str | None, usual: float) -> float:

@@ -10,7 +10,7 @@ outside (command line, output).
 OUTSIDE = (
     "alert_rules", "calibrate", "catalogs", "check", "clone", "completion", "conform", "control", "diff",
     "dropins/backend", "dropins/client", "dropins/container", "dropins/dcgm_exporter", "dropins/exporter",
-    "dropins/frontend", "fault_showing", "kube", "learn", "main", "nvml", "prometheus", "queues", "reach", "render",
-    "replay", "scale_test", "scenario/blocks", "scenario/from_record", "scenario/run", "scenario/score", "services",
-    "status", "top", "upgrade", "why", "workload/exchange", "workload/main", "workload/options",
+    "dropins/frontend", "fault_showing", "kube", "learn", "main", "nvml", "prometheus", "prometheus_access", "queues",
+    "reach", "render", "replay", "scale_test", "scenario/blocks", "scenario/from_record", "scenario/run",
+    "scenario/score", "services", "status", "top", "upgrade", "why", "workload/exchange", "workload/main", "workload/options",
 )

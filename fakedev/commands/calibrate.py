@@ -15,6 +15,7 @@ from fakedev.calibrate.range_query import raw_samples
 from fakedev.calibrate.report import device_yaml, difference_lines, picture, plan_text, rows
 from fakedev.calibrate.runs import CLOCK, KINDS, Run, RunError, read_csv, read_openmetrics, run_of_series
 from fakedev.clone.recognition import likely_identities
+from fakedev.commands.prometheus_access import PROMETHEUS_ACCESS, reached_prometheus
 from fakedev.exporters.settings.catalog import Catalog, named_identity
 from fakedev.fleet.settings.devices import load_device
 from fakedev.fleet.spec.device_types import DeviceType
@@ -54,6 +55,7 @@ def _work(text: str) -> tuple[float, str]:
         ),
         is_required=True,
     ),
+    *PROMETHEUS_ACCESS,
     Option("range", "DURATION", "with --prometheus: how far back it reads, default 30m", 1800.0, parse_duration),
     Option("identity", "NAME", "the exporter of the series; default: recognized, else dcgm"),
     Option(
@@ -116,11 +118,12 @@ def _base(name: str, files: Files, catalog: Catalog, report: Report) -> tuple[De
 def _run(options: Namespace, catalog: Catalog, report: Report) -> tuple[Run, str]:
     """The run, and what it was read from."""
     only = dict(options.only)
-    if options.prometheus is not None:
+    server = reached_prometheus(options)
+    if server is not None:
         names = _names_of(options.identity or "dcgm", catalog, report)
-        source = f"{options.prometheus}, the last {options.range:g} s"
-        series = raw_samples(options.prometheus, names, only, options.range)
-        return run_of_series(series, names, only, options.prometheus), source
+        source = f"{server.url}, the last {options.range:g} s"
+        series = raw_samples(server, names, only, options.range)
+        return run_of_series(series, names, only, server.url), source
     file = options.file
     try:
         text = Files(environ={}).read(os.path.abspath(file))

@@ -15,6 +15,7 @@ from fakedev.clone.document import FIRST_LINE
 from fakedev.clone.prometheus_pages import read_prometheus
 from fakedev.clone.scraped import SourcePage, grouped
 from fakedev.commands.conform import captured_page, check_score
+from fakedev.commands.prometheus_access import PROMETHEUS_ACCESS, reached_prometheus
 from fakedev.schema.options import Failed, Operand, Option, WrongUsage, command, percentage, write_file
 
 _IDENTITY_FILE: Final = "fleet-identity.yaml"
@@ -26,6 +27,7 @@ _IDENTITY_FILE: Final = "fleet-identity.yaml"
     Operand("pages", "PAGE", "file with a scrape of an exporter; - reads it", count="*"),
     Option("prometheus", "URL", "read series of this Prometheus instead of pages"),
     Option("match", "SELECTOR", "which of its series, as '{job=\"dcgm\"}'", ""),
+    *PROMETHEUS_ACCESS,
     Option("from", "TIME", "the oldest series to read (ISO 8601); default 5m before --to", value="first"),
     Option("to", "TIME", "the newest series to read; default now", value="last"),
     Option("anonymize", "", "replace names, UUIDs, serial numbers and pods"),
@@ -73,8 +75,9 @@ def _sources(options: Namespace) -> list[SourcePage]:
     :raises ValueError: for a page that cannot be read, naming it.
     :raises ConnectionError: when the Prometheus does not answer as one.
     """
-    if options.prometheus:
-        return read_prometheus(options.prometheus, options.match, options.first, options.last)
+    server = reached_prometheus(options)
+    if server is not None:
+        return read_prometheus(server.url, server.ask, options.match, options.first, options.last)
     return [_page(path) for path in options.pages]
 
 

@@ -8,7 +8,6 @@ import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from time import time
 from typing import Final
@@ -21,8 +20,9 @@ from fakedev.base.errors import plain_reason, printable
 from fakedev.base.given_files import read_given
 from fakedev.base.units import parse_duration
 from fakedev.clone.cloning import Cloning, Wanted
-from fakedev.clone.prometheus_pages import asked, moment, own_labels, pages_of_series, read_prometheus
+from fakedev.clone.prometheus_pages import moment, own_labels, pages_of_series, read_prometheus
 from fakedev.clone.scraped import SourcePage
+from fakedev.commands.prometheus_access import PROMETHEUS_ACCESS, reached_prometheus
 from fakedev.exporters.samples import Labels, Row, WrongLine, is_openmetrics, read_lines
 from fakedev.exporters.settings.families import LABEL_NAME
 from fakedev.learn.kept_answers import KeptAnswers
@@ -50,6 +50,7 @@ _MANY_SAMPLES: Final = 200_000
             "written; a folder: all of its files, and those in its folders", count="*"),
     Option("prometheus", "URL", "read this Prometheus instead of files"),
     Option("match", "SELECTOR", "which of its series, needed with it, as '{job=\"dcgm\"}'", ""),
+    *PROMETHEUS_ACCESS,
     Option("for", "DURATION", "how much of its past, default 7d", 7 * 86_400.0, parse_duration, value="past"),
     Option("to", "TIME", "until then (ISO 8601); default now", value="last"),
     Option("step", "DURATION", "of the values, default 1m; longer for much data", None, parse_duration),
@@ -73,25 +74,27 @@ def learn(options: Namespace) -> None:
         is_anonymous="names" not in kept,
     )  # fmt: skip
     Cloning(wanted, lambda share: None).check()
-    ask = KeptAnswers(partial(asked, options.prometheus), Path(options.resume) if options.resume else None)
+    server, sent = reached_prometheus(options), None
     with Progress("fakedev learn", sys.stderr) as progress:
-        if options.files:
+        if server is None:
             pages, series, history, window = _of_files(options)
         else:
+            ask = KeptAnswers(server.ask, Path(options.resume) if options.resume else None)
+            sent = ask.sent
             until = ask.until(end)
             if options.last and abs(until - end) > 1:
                 raise WrongUsage(f"--to: {options.resume} has answers until another time: leave --to out to go on "
                                  "with it, or name a new folder")
-            pages, series, history, window = _of_prometheus(options, ask, until, progress.show)
+            pages, series, history, window = _of_prometheus(options, server.url, ask, until, progress.show)
         found = learnt_fleet(pages, series, history, window, wanted, progress.show, kept)
     for identity, text in found.identities.items():
         write_file(identity, text)
     write_file(path, found.text)
     for name, lines in found.trace.files() if options.trace else ():
         write_file(Path(options.trace) / name, "".join(lines))
-    if options.prometheus:
-        sent = ", ".join(f"{count} of /api/v1/{what}" for what, count in sorted(ask.sent.items()))
-        write_text(sys.stderr, f"fakedev learn: queries: {sent or 'none'}\n")
+    if sent is not None:
+        queries = ", ".join(f"{count} of /api/v1/{what}" for what, count in sorted(sent.items()))
+        write_text(sys.stderr, f"fakedev learn: queries: {queries or 'none'}\n")
     _tell(found)
     shown = shlex.quote(options.output or "fleet.yaml")
     write_text(sys.stderr, f"fakedev learn: {shown} is written: fakedev serve --config {shown} shows the fleet\n")
@@ -147,7 +150,7 @@ _Found = tuple[Sequence[SourcePage], Series, History, Window]
 
 
 def _of_prometheus(
-    options: Namespace, ask: KeptAnswers, end: float, show: Callable[[float], None]
+    options: Namespace, url: str, ask: KeptAnswers, end: float, show: Callable[[float], None]
 ) -> _Found:
     """The last page and the series of a Prometheus.
 
@@ -156,8 +159,8 @@ def _of_prometheus(
     """
     begin = end - options.past
     pages = read_prometheus(
-        options.prometheus, options.match, np.datetime_as_string(np.datetime64(round(end - _LAST_SECONDS), "s")),
-        np.datetime_as_string(np.datetime64(round(end), "s")), ask,
+        url, ask, options.match, np.datetime_as_string(np.datetime64(round(end - _LAST_SECONDS), "s")),
+        np.datetime_as_string(np.datetime64(round(end), "s")),
     )  # fmt: skip
     devices = sum(max(len(family.samples) for family in source.page.families.values()) for source in pages)
     values = devices * len(QUANTITIES) * options.past / _STEP_SECONDS
@@ -185,21 +188,22 @@ def _of_files(options: Namespace) -> _Found:
 
     :raises ValueError: for a file that cannot be used, naming it and the line.
     """
-    files = _in_order(options.files)
+    found = _files(options.files)
     # A board has one owner at a time: of its series the one that goes on.
     newest: dict[tuple[str, Labels], tuple[float, str, Labels, int]] = {}
     declared: _Declared = {}
-    begin = math.inf
-    for row, seconds in (sample for name in files for sample in _samples(name, declared)):
-        begin = min(begin, seconds)
+    begins: dict[str, float] = {}
+    for file, (row, seconds) in ((each, sample) for each in found for sample in _samples(each, declared)):
+        begins[file] = min(begins.get(file, seconds), seconds)
         board = tuple(label for label in row.labels if label[0] not in OWNERS)
-        latest, _, _, count = newest.get((row.name, board), (seconds, "", (), 0))
-        if seconds >= latest:
-            newest[row.name, board] = seconds, row.number, row.labels, count + 1
-    end = max(seconds for seconds, *_ in newest.values())
+        latest, number, labels, count = newest.get((row.name, board), (seconds, "", (), 0))
+        newer = (seconds, row.number, row.labels) if seconds >= latest else (latest, number, labels)
+        newest[row.name, board] = (*newer, count + 1)
+    files = sorted(found, key=begins.__getitem__)
+    begin, end = begins[files[0]], max(seconds for seconds, *_ in newest.values())
     if begin == end:
-        raise ValueError(f"{files[0]}: all samples are of one moment: fakedev clone takes single pages, and of copied "
-                         "pages the times are those of the files (cp -p keeps them)")
+        raise ValueError(f"{files[0]}: all samples are of one moment. For a single page use fakedev clone; a copy of "
+                         "pages needs their times: copy them with cp -p")
     pages = pages_of_series(
         ({"metric": {"__name__": name, **dict(labels)}, "value": (seconds, number)}
          for (name, _), (seconds, number, labels, _) in newest.items() if seconds > end - _LAST_SECONDS), declared
@@ -217,8 +221,8 @@ def _of_files(options: Namespace) -> _Found:
     return pages, series, every_family, Window(begin, end, options.step or max(_STEP_SECONDS, float(round(usual))))
 
 
-def _in_order(words: Sequence[str]) -> list[str]:
-    """The files that were named, and those in folders and in the folders there, in the order of their first samples.
+def _files(words: Sequence[str]) -> list[str]:
+    """The files that were named, and those in folders and in the folders there.
 
     :raises ValueError: for a file that cannot be used, and for a folder without any.
     """
@@ -229,20 +233,20 @@ def _in_order(words: Sequence[str]) -> list[str]:
         if folder.is_dir() and not inside:
             raise ValueError(f"{word}: there is no file in this folder")
         found += [str(path) for path in inside or [folder]]
-    return sorted(found, key=lambda name: next(_samples(name))[1])
+    return found
 
 
 #: What a file says of families by the names of their samples, as ``/api/v1/metadata`` has it.
 _Declared = dict[str, list[dict[str, str]]]
 
 
-def _samples(name: str, declared: _Declared | None = None) -> Iterator[tuple[Row, float]]:
+def _samples(name: str, declared: _Declared) -> Iterator[tuple[Row, float]]:
     """The samples of a file with their times; at least one.
 
     :param declared: takes the types and texts of its families.
     :raises ValueError: for a file that cannot be used, naming it and the line.
     """
-    rows = _rows(name, {} if declared is None else declared)
+    rows = _rows(name, declared)
     first = next(rows, None)
     if first is None:
         raise ValueError(f"{name}: there is no sample in it")

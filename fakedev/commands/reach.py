@@ -66,8 +66,16 @@ def service_options(*, takes_port: bool = False) -> Iterator[Option | OnlyOne]:
         Option("service", "NAME", "a service of this user: a name or pid that fakedev ps lists"),
         *((Option("socket", "ADDRESS", socket),) if takes_port else ()),
     ))  # fmt: skip
-    yield Option("user", "NAME", "user of an address with passwords, with --password-file")
     token = f"file with the token, if the address requires one; default ${TOKEN}, then the file that the service named"
+    yield from access_options(token)
+
+
+def access_options(token: str) -> Iterator[Option]:
+    """The options for what an address requires; :func:`access_of` takes their values.
+
+    :param token: the help of ``--token-file``.
+    """
+    yield Option("user", "NAME", "user of an address with passwords, with --password-file")
     files = {"password-file": "file with the password of --user", "token-file": token, **TLS_OPTIONS}
     yield from (Option(name, "FILE", text, "") for name, text in files.items())
 
@@ -136,8 +144,8 @@ def reach(options: Namespace, environ: Mapping[str, str]) -> Reached:
     chosen = flags if options.service or any(flags.values()) else variables
     named = [ServedAddress(key, address) for key, address in chosen.items() if address]
     served = named[0] if named else _registered(options.service, environ, takes_port=takes_port)
-    access, is_port = _access(options), served.key == "workloads"
-    token = _token(options, environ, served.token_file)
+    access, is_port = access_of(options), served.key == "workloads"
+    token = token_of(options, environ, served.token_file)
     try:
         parse = parse_address if is_port else _http_address
         address = with_tls(parse(served.address), with_access(token, access)[0])
@@ -235,7 +243,7 @@ def _http_address(url: str) -> Address:
     return http_address(url)
 
 
-def _access(options: Namespace) -> Access:
+def access_of(options: Namespace) -> Access:
     """The files of TLS, and the password.
 
     :raises CannotAsk: when a file cannot be read, or the options do not go together.
@@ -255,7 +263,7 @@ def _access(options: Namespace) -> Access:
     )
 
 
-def _token(options: Namespace, environ: Mapping[str, str], registered: str) -> str:
+def token_of(options: Namespace, environ: Mapping[str, str], registered: str) -> str:
     """The token of the option, of the variable, or of the file that the service registered; empty without them.
 
     :raises CannotAsk: when it cannot be used.

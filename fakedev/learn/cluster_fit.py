@@ -28,6 +28,7 @@ from fakedev.learn.usage_fit import (
     fitted_day,
     fitted_memory,
     fitted_profile,
+    held_memory,
     shapes,
 )
 
@@ -179,7 +180,7 @@ def _kind_of_jobs(
         "name": name, "sizes": dict(sorted(sizes.items())),
         "lasts": f"{max(lengths.median, 1):.0f}s", "spread": round(max(lengths.spread, 1.0), 3),
         "longest": f"{lengths.longest:.0f}s", "memory": [round(share, 3) for share in memory], "ending": "0s",
-        "profile": profile.words, "intensity": profile.intensity, **_varying(differences(jobs, type_of)),
+        **profile.keys, **_varying(differences(jobs, type_of)),
     }  # fmt: skip
 
 
@@ -203,17 +204,16 @@ def _always(
     of_day = fitted_day(jobs, window)
     for number, job in enumerate(jobs):
         profile = fitted_profile([job], type_of, window.step).turned(number)
-        work = {"profile": profile.words, "intensity": profile.intensity}
+        work = profile.keys
         if of_day:
-            work = {"profile": of_day, "intensity": f"{profile.mean_intensity:.0f}"}
+            work |= {"profile": of_day, "intensity": f"{profile.mean_intensity:.0f}"}
         work |= _namespaced(namespace)
-        memory = fitted_memory([job], type_of)
+        held = held_memory(job, type_of, window.step, number)
         pods: dict[Owner, list[str]] = defaultdict(list)
         for track in job.tracks:
             pods[track.owner].append(word_of(track))
         for rank, words in enumerate(pods.values()):
             pod = f"{name}-{number}-{rank}"
-            held = f"{100 * median(memory):.1f}%"
             yield {"name": name, "devices": sorted(set(words)), "pod": pod, **work, "metrics": {"memory": held}}
 
 
@@ -235,16 +235,15 @@ def board_work(
             continue  # nobody has it
         job = SeenJob(("", ""), tuple(own), window.begin, window.end, is_older=True, is_running=True)
         profile = fitted_profile([job], type_of, window.step).turned(number)
-        share = median(fitted_memory([job], type_of))
-        # A share of an instance is one of its own memory.
-        is_part = own[0].is_instance
-        whole = type_of(own[0].device[0]).memory_total_bytes
-        held = f"{share * whole / _MIB:.0f}MiB" if is_part else f"{100 * share:.1f}%"
+        held = held_memory(job, type_of, window.step, number)
+        if own[0].is_instance:  # a share would be one of its own memory
+            whole = type_of(own[0].device[0]).memory_total_bytes
+            held = f"{median(fitted_memory([job], type_of)) * whole / _MIB:.0f}MiB"
         owner = max(own, key=lambda track: len(track.seconds)).owner
         namespace, name = name_of(kind_of(owner)) if owner != Owner() else ("", "")
         found.append({
             "name": word.replace("/", "-"), "devices": word,
-            "profile": profile.words, "intensity": profile.intensity, "metrics": {"memory": held},
+            **profile.keys, "metrics": {"memory": held},
             **({"pod": f"{name}-{number}"} if name else {}), **_namespaced(namespace),
         })  # fmt: skip
     return found

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from fakedev.clone.cloning import Cloning, Wanted
+from fakedev.clone.cloning import Clone, Cloning, Wanted
 from fakedev.clone.document import FIRST_LINE, file_text, node_name, with_remarks
 from fakedev.clone.fleet_reader import facts_of
 from fakedev.clone.scraped import Names, SourcePage, anonymous_groups, grouped
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.exporters.identity import Identity
+from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.spec.device_types import DeviceType
+from fakedev.learn.board_types import fitted_ranges, own_type
 from fakedev.learn.cluster_fit import board_work, fitted_cluster
 from fakedev.learn.inlets import fitted_inlets, with_facts, with_inlets
 from fakedev.learn.job_trace import JobTrace
@@ -41,7 +43,7 @@ class Learnt:
     """The files of a learnt fleet.
 
     :ivar text: of the configuration.
-    :ivar identities: texts of identities of its own, by path.
+    :ivar identities: texts of identities and device types of its own, by path.
     :ivar rows: what was read beside what it shows.
     :ivar notes: what could not be learnt.
     :ivar trace: the jobs, one by one.
@@ -103,7 +105,7 @@ def learn(
     movement = Paces(history, names.names if wanted.is_anonymous else None, window.step)
     clone = Cloning(last, lambda share: show(0.2 * share), movement).run(groups)
     made = {str(path): text for path, text in clone.identities.items()}
-    configuration = _loaded(clone.text, wanted.path, made)
+    configuration, files = _loaded(clone.text, wanted.path, made)
     identities = [*configuration.identities.values()]
     # Many exporters show an XID only while there is one: none may be on the last page.
     shown = {name for source in pages for name in source.page.families} | {
@@ -117,8 +119,11 @@ def learn(
         # A server may keep less than was asked for.
         window = replace(window, begin=max(window.begin, min(float(track.seconds[0]) for track in found)))
     jobs = seen_jobs(found, window.begin, window.end, window.step)
-    types = {node.name: pool.device_type for pool in configuration.fleet.pools for node in pool.nodes}
-    usual = configuration.fleet.pools[0].device_type
+    document = yaml.safe_load(clone.text)
+    own_types = _own_types(document, _types(configuration), found, tracks.temperatures, files, wanted.path)
+    made |= {str(path): text for path, text in own_types.items()}
+    types = _types(_loaded(file_text(document), wanted.path, made)[0])
+    usual = next(iter(types.values()))
 
     def type_of(node: str) -> DeviceType:
         return types.get(node, usual)
@@ -133,15 +138,7 @@ def learn(
         *_faults(all_units, counters, window, tracks.xid_count),
         *missing(_nodes_by_family(pages, identities, names.node_of), {node: own.name for node, own in types.items()}),
     ]
-    notes = [*clone.notes, *fitted.notes]
-    if clone.random_families:
-        notes.append(
-            "the simulation does not follow these: they are random processes, fitted to their history, that work and "
-            f"faults do not move: {', '.join(clone.random_families)}"
-        )
-    if instances:
-        notes.append("the living cluster leaves divided boards alone: each instance has its own usage all the time")
-    document = yaml.safe_load(clone.text)
+    notes = [*_notes(clone, own_types, is_divided=bool(instances)), *fitted.notes]
     if all_units:
         document.pop("workloads", None)
     if base:
@@ -158,12 +155,26 @@ def learn(
         document["fleet"]["cluster"] = fitted.document
     text = file_text(document)
     moment = (f"fleet.epoch={round(window.begin)}", f"fleet.tick={LOOK_SECONDS:g}s")
-    spec = _loaded(text, wanted.path, made, moment).fleet
+    spec = _loaded(text, wanted.path, made, moment)[0].fleet
     rows = likeness(found, jobs, counters, spec, window, lambda share: show(0.6 + 0.4 * share))
     remarks = [f"{title}: its pages conform {score.percent:.1f} %" for title, score in clone.scores]
     text = with_remarks(text, [*remarks, *notes, *(_words(row) for row in rows)])
     text = text.replace(FIRST_LINE, "# Made by fakedev learn.\n", 1)
-    return Learnt(text, dict(clone.identities), rows, tuple(notes), _trace(jobs, names, configuration, window))
+    files_beside = {**clone.identities, **own_types}
+    return Learnt(text, files_beside, rows, tuple(notes), _trace(jobs, names, configuration, window))
+
+
+def _notes(clone: Clone, own_types: Iterable[Path], *, is_divided: bool) -> Iterator[str]:
+    """What a reader of the configuration should know, besides what its work is."""
+    yield from clone.notes
+    for path in own_types:
+        yield (f"{path.name}: the device type of boards that draw other power when idle than those of the catalog, or "
+               "get warmer or less warm by a watt")
+    if clone.random_families:
+        yield ("the simulation does not follow these: they are random processes, fitted to their history, that work "
+               f"and faults do not move: {', '.join(clone.random_families)}")
+    if is_divided:
+        yield "the living cluster leaves divided boards alone: each instance has its own usage all the time"
 
 
 def _read(series: Series, tracks: Tracks, counters: Counters) -> list[Track]:
@@ -233,5 +244,36 @@ def _words(row: Row) -> str:
     return f"{row.what}: read {read}, learnt {learnt}{of}"
 
 
-def _loaded(text: str, path: Path, made: dict[str, str], overrides: Sequence[str] = ()) -> Configuration:
-    return load(str(path), Files(environ={}, made={str(path): text, **made}), [*overrides])
+def _types(configuration: Configuration) -> dict[str, DeviceType]:
+    """The device types of the nodes."""
+    return {node.name: pool.device_type for pool in configuration.fleet.pools for node in pool.nodes}
+
+
+def _own_types(
+    document: dict[str, Any], types: Mapping[str, DeviceType], tracks: Sequence[Track],
+    temperatures: Mapping[tuple[str, str], tuple[Floats, Floats]], files: Files, path: Path,
+) -> dict[Path, str]:  # fmt: skip
+    """The files of the device types that are fitted to the boards; the pools of the document name them.
+
+    :param types: of the nodes.
+    :param files: with the texts of these types.
+    :param path: of the configuration.
+    """
+    found: dict[Path, str] = {}
+    for board in {kind.name: kind for kind in types.values()}.values():
+        ranges = fitted_ranges(board, [track for track in tracks if types.get(track.device[0]) == board], temperatures)
+        text = next((text for text in files.texts.values() if f"\nname: {board.name}\n" in f"\n{text}"), "")
+        if ranges and text:
+            own = path.with_name(f"{path.stem}-{board.name}.yaml")
+            found[own] = own_type(text, f"learnt-{board.name}", ranges)
+            for pool in document["fleet"]["pools"]:
+                if types[pool["nodes"][0]] == board:
+                    pool["device"] = f"./{own.name}"
+    return found
+
+
+def _loaded(
+    text: str, path: Path, made: Mapping[str, str], overrides: Sequence[str] = ()
+) -> tuple[Configuration, Files]:
+    files = Files(environ={}, made={str(path): text, **made})
+    return load(str(path), files, [*overrides]), files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.learn.oddities import THROTTLES, Counters
 from fakedev.learn.seen_jobs import SeenJob
 from fakedev.learn.tracks import MEMORY, POWER, USAGE, Track
-from fakedev.learn.usage_fit import LEAST_SAMPLES, Window, matrices, together
+from fakedev.learn.usage_fit import LEAST_SAMPLES, MOST_COMPARED, Window, matrices, together
 
 QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 #: Looks at a board, and the limit of boards times looks of a learnt fleet.
@@ -30,9 +31,6 @@ _MOST_DRAWS: Final = 4
 _MIB: Final = 2**20
 #: A larger distance is far, as in doc/plausibility.md.
 FAR: Final = 0.1
-#: The last looks, and the jobs in them, whose boards are compared with each other.
-_COMPARED_LOOKS: Final = 240
-_MOST_JOBS: Final = 500
 
 
 @dataclass(frozen=True)
@@ -143,10 +141,7 @@ def _of_boards(
         what = f"autocorrelation of usage after {lag * LOOK_SECONDS:g} s"
         rows.append(_number(what, _correlation(before, after), own))
     alike = together(matrices([job for job in jobs if not job.is_constant]))
-    shown_alike = together(
-        job for draw in draws for job in _shown_jobs(draw.shown[USAGE][-_COMPARED_LOOKS:],
-                                                     draw.owners[-_COMPARED_LOOKS:])
-    )  # fmt: skip
+    shown_alike = together(job for draw in draws for job in _shown_jobs(draw.shown[USAGE], draw.owners))
     if alike is not None and shown_alike is not None:
         rows.append(_number("correlation of two boards of a job", alike, shown_alike))
     span = looks * LOOK_SECONDS
@@ -187,13 +182,22 @@ def _owners(fleet: Fleet) -> Keys:
 
 
 def _shown_jobs(usage: Floats, owners: Keys) -> Iterator[Floats]:
-    """The usage of the boards of some jobs; both have shape (looks, boards)."""
-    for key in np.unique(owners)[1 : _MOST_JOBS + 1]:
-        mine = owners == key
-        boards = mine.any(axis=0)
-        looks = mine[:, boards].all(axis=1)
-        if boards.sum() > 1 and looks.sum() >= LEAST_SAMPLES:
-            yield usage[np.ix_(looks, boards)].T
+    """The usage of the boards of some jobs with several, but for those that are there all the time.
+
+    :param usage, owners: shape (looks, boards).
+    """
+    order = np.argsort(owners, axis=None, kind="stable")
+    keys, begins = np.unique(owners.ravel()[order], return_index=True)
+    found = []
+    for key, places in zip(keys, np.split(order, begins[1:]), strict=True):
+        looks, boards = np.divmod(places, owners.shape[1])
+        its_boards = np.unique(boards)
+        # Those at which it has all of its boards.
+        looks = np.flatnonzero(np.bincount(looks) == len(its_boards))
+        if key and len(its_boards) > 1 and LEAST_SAMPLES <= len(looks) < len(owners):
+            found.append((looks, its_boards))
+    for looks, its_boards in found[:: math.ceil(len(found) / MOST_COMPARED) or 1]:
+        yield usage[np.ix_(looks, its_boards)].T
 
 
 def _number(what: str, read: float, learnt: float) -> Row:

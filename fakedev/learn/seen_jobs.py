@@ -62,7 +62,7 @@ def _words(name: str) -> list[str]:
 
 
 def job_of(owner: Owner) -> tuple[str, str]:
-    """The namespace and the name of the job of an owner: of a pod without what tells it from its job's others."""
+    """The job of an owner: namespace and name. The pods of a job have one name here: ranks and roles are cut off."""
     if not owner.pod:
         return owner.namespace, owner.batch_job
     words = _words(owner.pod)

@@ -27,6 +27,11 @@ _STEADY: Final = 0.03
 _DEVIATION: Final = 0.45
 #: Power says something of work with a larger usage.
 _LEAST_USAGE: Final = 0.05
+#: Work is training when in so many samples with a larger usage boards draw more than this by usual work of that usage.
+_TRAINING: Final = "training"
+_MUCH_USAGE: Final = 0.5
+_OFTEN: Final = 0.95
+_MORE_POWER: Final = 1.02
 #: Spreads of lengths that profiles take.
 _MOST_SPREAD: Final = 10.0
 #: Jobs load first when this share of them begin quietly, more than twice as many as are quiet later.
@@ -35,10 +40,10 @@ _LOADING: Final = 0.5
 _SHAPED: Final = 0.3
 _LEAST_JOBS: Final = 5
 _MOST_SPLITS: Final = 2
-#: Boards whose usage has a larger correlation move together.
-_TOGETHER: Final = 0.9
-#: Jobs whose boards are compared, and samples that they need.
-_COMPARED: Final = 100
+#: Samples of a time on one side of which the first and the last are left out.
+_LONG: Final = 3
+#: Jobs whose boards are compared, of all times, and samples that they need.
+MOST_COMPARED: Final = 500
 LEAST_SAMPLES: Final = 10
 #: A wave of the day is one when it explains this share of the variance of hourly means, and has this height; of two
 #: days or more. The function daily() of profiles has this height at 24 hours (doc/simulation.md).
@@ -89,9 +94,18 @@ class Level:
 
 @dataclass(frozen=True)
 class Profile:
-    """How the boards of a kind are used: some levels one after the other, again and again."""
+    """How the boards of a kind are used: some levels one after the other, again and again.
+
+    :ivar kind: of the work; empty: the usual one.
+    """
 
     levels: tuple[Level, ...]
+    kind: str = ""
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """What a workload says of it."""
+        return {"profile": self.words, "intensity": self.intensity} | ({"kind": self.kind} if self.kind else {})
 
     @property
     def words(self) -> str:
@@ -115,7 +129,7 @@ class Profile:
     def turned(self, by: int) -> Profile:
         """The same from another level on."""
         by %= len(self.levels)
-        return Profile(self.levels[by:] + self.levels[:by])
+        return replace(self, levels=self.levels[by:] + self.levels[:by])
 
 
 _IDLE: Final = Profile((Level(0.0, 0.0, 0.0),))
@@ -129,7 +143,7 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
     :param type_of: returns the device type of a node.
     """
     threshold = _threshold(_joined([track.numbers[USAGE] for track in _tracks(jobs)]))
-    loading, waits = _loading(jobs, threshold, step)
+    loading, waits = _loading(jobs, threshold, type_of, step)
     tracks = [
         _without_first(track, waits) if loading and not job.is_older else track for job in jobs for track in job.tracks
     ]
@@ -139,14 +153,17 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
     own_factors = differences(jobs, type_of)
     factors = np.repeat(own_factors, [len(job.tracks) for job in jobs])
     activity = _joined([_activity(track, type_of) / own for track, own in zip(tracks, factors, strict=True)])
+    kind, power = _kind_of_work(usage, activity, type_of(tracks[0].device[0]))
+    activity = activity / power
     is_busy = usage > threshold
     share = float(is_busy.mean())
     is_one_side = not _LEAST_SIDE < share < 1.0 - _LEAST_SIDE
     if is_one_side or usage.std() <= _STEADY:
         # What is seldom, as the end of a job, is no fluctuation.
         usual = is_busy == (share > 0.5) if is_one_side else np.full(len(usage), True)
-        return Profile((*loading, _level(usage[usual], activity[usual], 0.0, 1.0)))
+        return Profile((*loading, _level(usage[usual], activity[usual], 0.0, 1.0)), kind)
     runs = [_runs(track.numbers[USAGE] > threshold) for track in tracks]
+    inside = np.concatenate([_inside(lengths) for lengths, _ in runs])
     changes = sum(len(lengths) - 1 for lengths, _ in runs)
     longest = float(np.median([job.seconds for job in jobs]))
     # A side is seen for a step at least.
@@ -155,11 +172,12 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
     # What lasts for ever has room for all levels; each has a sample at least.
     is_always = all(job.is_older and job.is_running for job in jobs)
     room = _MOST_PAIRS if is_always else max(int(longest // cycle), 1)
-    pairs = min(room, _MOST_PAIRS, int(is_busy.sum()), int((~is_busy).sum()))
+    pairs = min(room, _MOST_PAIRS, int((is_busy & inside).sum()), int((~is_busy & inside).sum()))
     sides = []
     begins_busy = 2 * sum(bool(side[:1].any()) for _, side in runs) > len(runs)
     for busy in (begins_busy, not begins_busy):
-        values, shares = usage[is_busy == busy], activity[is_busy == busy]
+        own_side = (is_busy == busy) & inside
+        values, shares = usage[own_side], activity[own_side]
         order = np.argsort(values, kind="stable")
         spread = _spread(_joined([lengths[side == busy] for lengths, side in runs]))
         mean = cycle * (share if busy else 1.0 - share)
@@ -170,7 +188,19 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
         level for place, other in zip(_ORDERS[pairs], reversed(_ORDERS[pairs]), strict=True)
         for level in (sides[0][place], sides[1][other])
     ]  # fmt: skip
-    return Profile((*loading, *_as_together(levels, together(matrices(jobs)))))
+    return Profile((*loading, *_as_together(levels, together(matrices(jobs)))), kind)
+
+
+def _kind_of_work(usage: Floats, activity: Floats, board: DeviceType) -> tuple[str, float]:
+    """The kind of work, and its power by that of the usual one: training where boards draw more than that can.
+
+    Such work reaches the power limit, which lowers the clock.
+    """
+    busy = (usage > _MUCH_USAGE) & np.isfinite(activity)
+    training = board.dynamics.kinds.get(_TRAINING) if board.dynamics is not None else None
+    if training is None or not busy.any() or np.quantile(activity[busy] / usage[busy], _OFTEN) <= _MORE_POWER:
+        return "", 1.0
+    return _TRAINING, training.power
 
 
 def _tracks(jobs: Sequence[SeenJob]) -> Iterator[Track]:
@@ -197,10 +227,22 @@ def _runs(is_busy: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.bool_]]:
     return np.diff(edges).astype(np.float64), is_busy[edges[:-1]] if len(is_busy) else is_busy
 
 
+def _inside(lengths: Floats) -> NDArray[np.bool_]:
+    """The samples of times on one side that are not the mean of both: of long ones all but the first and the last."""
+    ends = np.cumsum(lengths).astype(np.int64)
+    inside = np.full(int(lengths.sum()), True)
+    for place in (ends - 1, ends - lengths.astype(np.int64)):
+        inside[place[lengths >= _LONG]] = False
+    return inside
+
+
 def _spread(lengths: Floats) -> float:
-    """Of some lengths of at least one."""
-    spread = math.exp(float(np.log(np.maximum(lengths, 1.0)).std())) if len(lengths) else 1.0
-    return min(round(spread, 2), _MOST_SPREAD)
+    """Of some lengths of at least one: half of the way from 16 to 84 % of their logarithms.
+
+    Some times are cut off by a beginning or an end, and a short one may be missed, so that two are one.
+    """
+    low, high = np.quantile(np.log(np.maximum(lengths, 1.0)), (0.16, 0.84)) if len(lengths) else (0.0, 0.0)
+    return min(round(math.exp(float(high - low) / 2.0), 2), _MOST_SPREAD)
 
 
 def _level(usage: Floats, activity: Floats, seconds: float, spread: float) -> Level:
@@ -257,9 +299,12 @@ def _without_first(track: Track, samples: int) -> Track:
                    numbers={name: numbers[samples:] for name, numbers in track.numbers.items()})
 
 
-def _loading(jobs: Sequence[SeenJob], threshold: float, step: float) -> tuple[tuple[Level, ...], int]:
+def _loading(
+    jobs: Sequence[SeenJob], threshold: float, type_of: TypeOf, step: float
+) -> tuple[tuple[Level, ...], int]:
     """What jobs do before they are busy for the first time, once; and for how many samples, usually."""
-    begins = [track.numbers[USAGE] for job in jobs if not job.is_older for track in job.tracks[:1]]
+    firsts = [job.tracks[0] for job in jobs if not job.is_older]
+    begins = [track.numbers[USAGE] for track in firsts]
     waits = [int(np.argmax(usage > threshold)) for usage in begins if (usage > threshold).any()]
     quiet = [wait for wait in waits if wait]
     if len(waits) < _LEAST_JOBS or len(quiet) < _LOADING * len(waits):
@@ -268,15 +313,21 @@ def _loading(jobs: Sequence[SeenJob], threshold: float, step: float) -> tuple[tu
     later = _joined([usage[usual:] <= threshold for usage in begins])
     if len(later) and 2.0 * float(later.mean()) > len(quiet) / len(waits):
         return (), 0
-    values = _joined([usage[:usual] for usage in begins if len(usage) > usual and usage[0] <= threshold])
-    level = _level(values, np.full(len(values), np.nan), step * usual, _spread(np.array(quiet, dtype=np.float64)))
+    # The last sample may be the mean of both.
+    most = max(usual - 1, 1)
+    waiting = [
+        track for track, usage in zip(firsts, begins, strict=True) if len(usage) > usual and usage[0] <= threshold
+    ]
+    values = _joined([track.numbers[USAGE][:most] for track in waiting])
+    activity = _joined([_activity(track, type_of)[:most] for track in waiting])
+    level = _level(values, activity, step * usual, _spread(np.array(quiet, dtype=np.float64)))
     return (replace(level, is_once=True),), usual
 
 
 def matrices(jobs: Sequence[SeenJob]) -> Iterator[Floats]:
     """The usage of the boards of jobs with several of them, by board and time."""
-    several = [job for job in jobs if len(job.tracks) > 1][:_COMPARED]
-    for job in several:
+    several = [job for job in jobs if len(job.tracks) > 1]
+    for job in several[:: math.ceil(len(several) / MOST_COMPARED) or 1]:
         times = job.tracks[0].seconds
         for track in job.tracks[1:]:
             times = np.intersect1d(times, track.seconds, assume_unique=True)
@@ -303,15 +354,17 @@ def together(jobs: Iterator[Floats]) -> float | None:
 
 def _as_together(levels: Sequence[Level], correlation: float | None) -> Sequence[Level]:
     """Levels are common to the boards of a job, fluctuation is each board's own: which of them has how much."""
-    if correlation is None or correlation > _TOGETHER:
-        return levels
     weights = [level.seconds for level in levels]
     mean = float(np.average([level.percent for level in levels], weights=weights))
     variance = float(np.average([(level.percent - mean) ** 2 for level in levels], weights=weights))
+    own = float(np.average([(_DEVIATION * level.fluctuation) ** 2 for level in levels], weights=weights))
+    if correlation is None or correlation * (variance + own) >= variance:
+        return levels
+    common = correlation * (variance + own) / variance
     found = []
     for level in levels:
-        percent = round(mean + math.sqrt(correlation) * (level.percent - mean), 2)
-        deviation = math.hypot(_DEVIATION * level.fluctuation, math.sqrt((1.0 - correlation) * variance))
+        percent = round(mean + math.sqrt(common) * (level.percent - mean), 2)
+        deviation = math.hypot(_DEVIATION * level.fluctuation, math.sqrt((1.0 - common) * variance))
         found.append(replace(level, percent=percent, fluctuation=_fluctuation(deviation, percent)))
     return found
 
@@ -374,3 +427,23 @@ def fitted_memory(jobs: Sequence[SeenJob], type_of: Callable[[str], DeviceType])
         return [0.1, 0.9]
     found: list[float] = np.clip(np.quantile(held, np.linspace(0.0, 1.0, _MEMORY_STEPS + 1)), 0.0, 1.0).tolist()
     return found
+
+
+def held_memory(job: SeenJob, type_of: TypeOf, step: float, turned: int) -> str:
+    """The memory of work that is there all the time, as workloads ask for it: its levels, one after the other.
+
+    :param turned: begins with another level, so that workloads do not move together.
+    """
+    held = [
+        track.numbers[MEMORY] / total for track in job.tracks
+        if MEMORY in track.numbers and (total := type_of(track.device[0]).memory_total_bytes)
+    ]  # fmt: skip
+    shares = _joined(held) if held else np.array([0.5])
+    low, middle, high = np.clip(np.quantile(shares, (0.1, 0.5, 0.9)), 0.0, 1.0).tolist()
+    if high - low < _STEADY:
+        return f"{100 * middle:.1f}%"
+    # A half of the levels is below the median, so a time on one side of it has two of them.
+    sides = sum(1 + int(np.count_nonzero(np.diff(own > middle))) for own in held)
+    seconds = max(step * len(shares) / sides / 2.0, step)
+    levels = np.clip(np.quantile(shares, (0.125, 0.375, 0.875, 0.625)), 0.0, 1.0)
+    return ",".join(f"{100 * level:.1f}%:0:{seconds:.0f}" for level in np.roll(levels, -turned).tolist())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import pytest
@@ -47,7 +46,7 @@ def test_the_answers_of_a_prometheus_are_the_same_run() -> None:
     for each in series:
         values = [[point.seconds, str(point.number)] for point in each.points]
         result = [{"metric": {"__name__": each.family, **each.labels}, "values": values}]
-        answered += read_answer(json.dumps({"status": "success", "data": {"result": result}}), "url")
+        answered += read_answer({"result": result}, "url")
     one, other = (run_of_series(each, NAMES, {}, "run") for each in (series, answered))
     assert all((one.numbers[name] == other.numbers[name]).all() for name in one.numbers)
 
@@ -69,17 +68,8 @@ def test_texts_that_cannot_be_used(text: str) -> None:
     assert REFUSED[text] in str(found.value)
 
 
-ANSWERS = {
-    '{"status": "error", "error": "parse error: no"}': "url: parse error: no",
-    "<html>": "url: the answer does not come from a Prometheus: <html>",
-    '{"status": "success", "data": {}}': "url: the answer does not come from a Prometheus",
-    "[]": "url: the answer does not come from a Prometheus",
-}
-
-
-@pytest.mark.parametrize("text", ANSWERS)
-def test_answers_that_cannot_be_used(text: str) -> None:
-    """What the server says; or that it is no such server."""
-    with pytest.raises(RunError) as found:
-        read_answer(text, "url")
-    assert ANSWERS[text] in str(found.value)
+@pytest.mark.parametrize("data", [None, [], {}, {"result": [{"metric": {}}]}])
+def test_answers_that_cannot_be_used(data: object) -> None:
+    """What was asked is named."""
+    with pytest.raises(RunError, match="url: "):
+        read_answer(data, "url")

@@ -315,9 +315,9 @@ def test_boards_of_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         f"note: no line {where} names its board: its numbers are not judged; name one with --device" for where in places
     ]
     near = text.replace("NVIDIA H100 80GB HBM3", "NVIDIA H100 NVL")
-    assert remarks(near) == [
-        "note: the board 'NVIDIA H100 NVL' is in no device type: judged as that of its model, h100-sxm5-80gb"
-    ]
+    (remark,) = remarks(near)
+    assert "'NVIDIA H100 NVL'" in remark
+    assert remark.endswith("h100-sxm5-80gb")
 
 
 @pytest.mark.slow

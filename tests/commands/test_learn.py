@@ -193,7 +193,7 @@ def test_folders_of_pages(tmp_path: Path) -> None:
     ([], "give either files or --prometheus URL"),
     (["--prometheus", "http://127.0.0.1:1"], "--match: say which series"),
     (["{empty}"], "there is no sample in it"),
-    (["{page}"], "page.prom: all samples are of one moment: fakedev clone"),
+    (["{page}"], "fakedev clone"),
     (["{absent}"], "absent.om: no such file or folder"),
     (["{page}", "--keep", "pod,a-b"], "--keep: 'a-b' is no label, as namespace or pod"),
     (["{page}", "--output", "{page}"], "is there: name another file with --output"),

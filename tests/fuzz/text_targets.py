@@ -137,7 +137,14 @@ def _runs() -> Parsers:
     def of_series(text: str) -> object:
         return run_of_series(read_openmetrics(text, "f.om"), names, {}, "f.om")
 
-    return Parsers((RunError,), lambda text: read_csv(text, "f.csv"), of_series, lambda text: read_answer(text, "url"))
+    def answered(text: str) -> object:
+        try:
+            data = json.loads(text)["data"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None  # no answer of a Prometheus
+        return read_answer(data, "url")
+
+    return Parsers((RunError,), lambda text: read_csv(text, "f.csv"), of_series, answered)
 
 
 def _run_seeds() -> list[bytes]:
