@@ -155,6 +155,7 @@ def test_a_node_without_a_label(hour: list[str], tmp_path: Path) -> None:
     assert labels == {"hidden-0": None, "hidden-1": {"product_name": ""}, "hidden-2": None}
 
 
+@pytest.mark.slow
 def test_an_unknown_exporter(tmp_path: Path) -> None:
     """Each family keeps its type and text, and moves: a number as far as it did, a counter upwards."""
     lines = ["# TYPE own_speed gauge", "# HELP own_speed how fast", "# TYPE own_parts counter"]
@@ -174,6 +175,7 @@ def test_an_unknown_exporter(tmp_path: Path) -> None:
     assert parts.quantiles == pytest.approx((5 / 60,), rel=0.01)
 
 
+@pytest.mark.slow
 def test_folders_of_pages(tmp_path: Path) -> None:
     """A folder for each exporter, whose names are the nodes; a page is of the time of its file, in any order of names.
     """
