@@ -62,12 +62,11 @@ test: TESTS = FAKEDEV_HYPOTHESIS_PROFILE=fast $(PYTEST) -m "not long"
 test: $(VENV)/installed-for-tests
 	$(lint_types_and_tests)
 
-# The long ones one after the other: some of them measure rates. Then all examples, on all cores.
-test-long: WORKERS = 0
+# The long ones and all examples on all cores, one at a time to each worker. Then those that measure, one after the other.
 test-long: $(VENV)/installed-for-tests
-	@FAKEDEV_HYPOTHESIS_PROFILE=full $(PYTEST) -m long; long=$$?; \
-	  FAKEDEV_HYPOTHESIS_PROFILE=full $(PYTEST) --numprocesses $(CORES) -m "(deep or hypothesis) and not long" && \
-	  [ $$long -eq 0 ]
+	@export FAKEDEV_HYPOTHESIS_PROFILE=full; \
+	  $(PYTEST) --dist loadgroup -m "(long or deep or hypothesis) and not alone"; others=$$?; \
+	  $(PYTEST) --numprocesses 0 -m alone && [ $$others -eq 0 ]
 
 # podman and buildah need the form of docker for the health check.
 image:

@@ -377,6 +377,7 @@ def test_faults_of_many_nodes() -> None:
         assert [line.split()[2] for line in why(app, "/nodes/n-8/metrics")["lines"][:2]] == ["error-page", "slow-page"]
 
 
+@pytest.mark.slow
 def test_the_past_of_a_rule() -> None:
     """Pending, how long still; fired, and until when; pending without firing: by device, with marks of charts."""
     rule = "{alert: Hot, expr: 'DCGM_FI_DEV_GPU_TEMP%s > 70', for: %s}"

@@ -103,6 +103,7 @@ def test_what_cannot_be_used(text: str) -> None:
     assert REFUSED[text] in str(found.value)
 
 
+@pytest.mark.slow
 def test_a_head_of_many_columns() -> None:
     """Each further column takes as long as the first: in square time this would take minutes."""
     with pytest.raises(RunError, match=r"run\.csv:2: 5 cells"):

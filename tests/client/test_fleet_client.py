@@ -136,6 +136,7 @@ def test_other_words_of_the_api(app: MemoryApplication, fleet: Fleet) -> None:
         fleet.reload()
 
 
+@pytest.mark.slow
 def test_collections_are_read_page_by_page(app: MemoryApplication) -> None:
     """Longer ones than the API gives at once; and not more than what is asked for."""
     requester = MemoryRequester(app)

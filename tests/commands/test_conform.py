@@ -56,6 +56,7 @@ def test_a_page_of_a_file(capture: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert f"{capture} against {part}: 100.0 % (7 of 7 aspects)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_users_configure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Counters of one's own, their labels, no labels of pods; optional labels; labels that a library has sorted."""
     old = '{gpu="0",UUID="GPU-1",device="nvidia0",modelName="Tesla T4",Hostname="a",DCGM_FI_PROCESS_NAME="b"}'
@@ -150,6 +151,7 @@ def test_boards_that_are_idle(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert score.startswith(f"nvidia-gpu-exporter@1 on h100{said} against {path}: 100.0 % (")
 
 
+@pytest.mark.slow
 def test_rows_only(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of a fragment without HELP and TYPE, these do not count; of a page they do."""
     rows = [line for line in capture.read_text().splitlines(keepends=True) if not line.startswith("#")]

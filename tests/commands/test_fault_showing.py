@@ -66,6 +66,7 @@ def test_all_tell_the_same(kind: FaultKind) -> None:
     assert lost == (79 in codes(kernel)) or kind.scope is Scope.NODE
 
 
+@pytest.mark.slow
 def test_busbar() -> None:
     """The rack of the trial draws less than real ones, so that its limit is lower, too."""
     told = told_of(fault(KINDS["busbar"]), "dcgm", "gb200")
@@ -138,6 +139,7 @@ def test_boards_of_intel(kind: str, series: str, pattern: str) -> None:
     assert driver == []
 
 
+@pytest.mark.slow
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     """It prints who tells what; a wrong fault is answered as by a running service."""
     assert faults(["--show", "slow-page seconds=3"]) == 0

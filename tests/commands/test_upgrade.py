@@ -12,6 +12,7 @@ from fakedev.commands.main import main
 UPGRADE = ["upgrade", "--from", "dcgm@4.8.2", "--to", "dcgm@4.9.0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -47,6 +48,7 @@ def test_wrong_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixt
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_no_expression(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The recording rules for all old names are written all the same."""
     (tmp_path / "board.json").write_text("{}")

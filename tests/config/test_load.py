@@ -338,6 +338,7 @@ PIECES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.text(max_size=80) | PIECES.map("".join), st.sampled_from(["f.yaml", "f.json"]))
 def test_no_text_breaks_loading(text: str, name: str) -> None:

@@ -23,6 +23,7 @@ def test_the_document() -> None:
     assert DOCUMENT.read_text(encoding="utf-8") == document()
 
 
+@pytest.mark.slow
 def test_how_many_can_be_shown() -> None:
     """At least 400 of DCGM's fields; on some board each has rows, but those that need a fault or a fan of its own."""
     names = [name for name in TABLE["fields"] if not name.startswith("DCGM_EXP_")]

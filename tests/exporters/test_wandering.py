@@ -93,6 +93,7 @@ def shown(seed: int, nodes: int, seconds: float) -> dict[str, str]:
     return {dict(sample.labels)["UUID"]: sample.number for sample in page.families["own_speed"].samples}
 
 
+@pytest.mark.slow
 def test_on_a_page() -> None:
     """A device's value depends on seed, name and time; not on how many there are."""
     small, large = shown(1, 1, 30), shown(1, 3, 30)

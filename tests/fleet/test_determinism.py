@@ -172,6 +172,7 @@ class TestShards:
 
 
 class TestOrderOfArrival:
+    @pytest.mark.slow
     @pytest.mark.parametrize("of_configuration", [True, False])
     def test_sums(self, of_configuration: bool) -> None:
         work = [

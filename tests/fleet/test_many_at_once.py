@@ -161,6 +161,7 @@ class TestVerdicts:
         assert self.told == [f"w{number}" for number in range(10_010)]
         assert max(after - before for before, after in pairwise(seen)) <= 3 * MAX_VERDICTS_AT_ONCE
 
+    @pytest.mark.slow
     def test_what_the_tick_left(self) -> None:
         """Thousands of workloads that ended are settled in slices, also when there are no verdicts to pass on."""
         fleet = self.hub.fleet

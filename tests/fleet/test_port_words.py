@@ -227,6 +227,7 @@ class TestWords(WorkloadPortCase):
         assert self.peer.say("workloads") == listed
         assert self.error("list x", "bad-argument").startswith("unexpected 'x'")
 
+    @pytest.mark.slow
     def test_a_list_of_many(self) -> None:
         """It is cut at 1000, and says so; the count of lines is right."""
         self.peer.say(*(f"run job-{number} devices=a/0 profile=1" for number in range(1003)))

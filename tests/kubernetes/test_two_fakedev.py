@@ -299,6 +299,7 @@ class TwoFakedev(RuleBasedStateMachine):
                 assert not slots or claim.holder in holders or any(others)
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
 def test_two_fakedev() -> None:
     run_state_machine_as_test(TwoFakedev)

@@ -32,6 +32,7 @@ def fleet() -> Fleet:
     return Fleet(load(None, Files(environ={}), text=FLEET).fleet)
 
 
+@pytest.mark.slow
 def test_boards_that_get_warm_and_cold() -> None:
     """Their air is known to a kelvin, though one board is of the type's own: at no moment they are in balance."""
     simulated = fleet()

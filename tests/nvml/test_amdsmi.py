@@ -133,6 +133,7 @@ def _compare(app: MemoryApplication, node: str, amdsmi: Amdsmi) -> None:
             assert link["read"] == shown("gpu_xgmi_link_rx", str(place))
 
 
+@pytest.mark.slow
 def test_values_of_the_page(app: MemoryApplication, file: Path) -> None:
     """On whole boards and on partitions; also while faults change them."""
     boards = {node: Amdsmi(file, node) for node in ("mi-0", "cpx-0")}

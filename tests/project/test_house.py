@@ -51,12 +51,12 @@ IMPURE_MODULES = {
     "logging",
 }
 #: Names that reach the world from modules which are otherwise harmless.
-IMPURE_NAMES = (
+IMPURE_NAMES = {
     *("os.environ", "os.environb", "os.getenv", "os.urandom", "os.getpid", "os.times", "sys.argv"),
     *("sys.stdin", "sys.stdout", "sys.stderr", "numpy.random", "uuid.uuid1", "uuid.uuid4"),
     *("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"),
     *("print", "input", "__import__", "open", "io.open", "os.open"),
-)
+}
 #: Packages that other people's programs import from: these also name what they offer.
 PUBLIC = {"fakedev.client"}
 #: The one pure module that reads files.
@@ -91,15 +91,18 @@ def _rank(room: str) -> int:
 def touches(module: Module) -> Iterator[str]:
     """What of the world a module names by itself, with its line."""
     for found in module.imports:
-        if any(_is_in(found.name, name) for name in IMPURE_MODULES):
+        if _is_in(found.name, IMPURE_MODULES):
             yield f"{module.path}:{found.line}: {found.name}"
     for found in module.dotted_names:
-        if any(_is_in(found.name, name) for name in IMPURE_NAMES) and module.name != READS_FILES:
+        if _is_in(found.name, IMPURE_NAMES) and module.name != READS_FILES:
             yield f"{module.path}:{found.line}: {found.name}"
 
 
-def _is_in(name: str, other: str) -> bool:
-    return name == other or name.startswith(f"{other}.")
+def _is_in(name: str, others: set[str]) -> bool:
+    """Whether a dotted name is one of others, or inside one."""
+    while name and name not in others:
+        name = name.rpartition(".")[0]
+    return bool(name)
 
 
 def faults_of_purity(known: dict[str, Module], outside: set[str]) -> Iterator[str]:
@@ -125,7 +128,7 @@ def faults_of_light(module: Module) -> Iterator[str]:
     """NumPy where light programs would load it."""
     if module.name.startswith(LIGHT):
         for found in module.imports:
-            if _is_in(found.name, "numpy"):
+            if _is_in(found.name, {"numpy"}):
                 yield f"{module.path}:{found.line}: {module.name} must not import numpy: light programs use it"
 
 

@@ -108,6 +108,7 @@ def crashes(history: Callable[[CrashingDisk], None], folder: Path) -> Iterator[C
     assert number > 10
 
 
+@pytest.mark.slow
 def test_a_state(tmp_path: Path) -> None:
     """When the process is killed, each event and tick that was answered is there, and the health, the old or the new.
 
@@ -139,6 +140,7 @@ def test_a_state(tmp_path: Path) -> None:
             state.state.stopService()
 
 
+@pytest.mark.slow
 def test_a_state_on_a_full_disk(tmp_path: Path) -> None:
     """Nothing is lost that was answered while it was full; it recovers with the next tick."""
     changes = full_at = 0

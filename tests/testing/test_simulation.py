@@ -110,6 +110,7 @@ timeline:
     sim.advance("10m")
 
 
+@pytest.mark.slow
 def test_the_record_of_a_report(sim: Simulation, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Run again, it gives the same page, byte for byte."""
     sim.run("train", devices="a/0", profile="95:2:0")

@@ -77,8 +77,11 @@ def by_type(values: NDArray[Number], which: Positions) -> NDArray[Number]:
 
     :param which: the type of each board.
     """
-    if len(values) and (values == values[0]).all():
-        return np.broadcast_to(values[:1], which.shape)
+    if len(values) and (len(values) == 1 or (values == values[0]).all()):
+        # What numpy.broadcast_to makes, in a third of its time: a fleet has hundreds of such arrays.
+        shared = np.ndarray(which.shape, values.dtype, values, strides=(0,) * which.ndim)
+        shared.flags.writeable = False
+        return shared
     return values[which]
 
 

@@ -318,6 +318,7 @@ async def test_a_replay(checkout: Checkout) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest_twisted.ensureDeferred
 async def test_a_scale_test(checkout: Checkout) -> None:
     """Doublings of backends that share nothing."""

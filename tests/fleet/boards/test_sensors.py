@@ -36,6 +36,7 @@ def pair(board: str) -> tuple[dict[str, Floats], dict[str, Floats]]:
     return run(catalog_type(board), exact=True), run(catalog_type(board), exact=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", ["h100", "a100", "mi300x"])
 def test_readings_are_within_their_errors(board: str) -> None:
     true, shown = pair(board)

@@ -134,6 +134,7 @@ class TestFleet:
         assert "a board has fallen off the bus (XID 79)" in texts and "NCCL watchdog timeout" in texts
         assert attempts["1r"] > 10
 
+    @pytest.mark.slow
     def test_lost_boards_and_users(self) -> None:
         """A job whose board is lost comes back; one that a user stops does not. Boards in use are left alone."""
         fleet = living(cluster(kind(lasts_seconds=1e6), load=0.3), nodes=10)

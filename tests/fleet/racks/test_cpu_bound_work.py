@@ -50,6 +50,7 @@ def test_boards_wait_for_data_that_their_cpu_cannot_load() -> None:
     assert shown(short, "power_watts") < shown(free, "power_watts")
 
 
+@pytest.mark.slow
 def test_a_hot_cpu_slows_the_work_that_needs_it_and_no_other() -> None:
     fleet = loading("28")
     start(fleet, "nvl-1/*", "90:0:400", kind="training", seconds_of="work")

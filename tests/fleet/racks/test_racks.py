@@ -377,6 +377,7 @@ class TestCooling:
         assert flow[0] == 80.0 and flow[1] == pytest.approx(80 * (3 + 0.3) / 4)
 
 
+    @pytest.mark.slow
     def test_a_failed_pump_heats_its_rack_alone(self) -> None:
         fleet = racked()
         advance(fleet, 90)

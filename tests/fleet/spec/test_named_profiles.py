@@ -154,6 +154,7 @@ def profiles_of(spec: FleetSpec) -> dict[str, str]:
 
 
 class TestMixes:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", MIXES)
     def test_its_shares(self, name: str) -> None:
         mix = MIXES[name]

@@ -53,6 +53,7 @@ def test_slices_have_all_instances(cluster: FollowedCluster) -> None:
     assert devices["gpu-0"]["consumesCounters"][0]["counters"] == counters["sharedCounters"][0]["counters"]
 
 
+@pytest.mark.slow
 def test_what_a_claim_gets_is_made_and_goes_with_it(cluster: FollowedCluster) -> None:
     """Work of another claim on the board goes on although the number of its instance changes."""
     before = slices_of(cluster)
@@ -99,6 +100,7 @@ def test_a_fault_taints_all_devices_of_a_board(cluster: FollowedCluster) -> None
     assert {each["spec"]["pool"]["generation"] for each in slices_of(cluster)} == {2}
 
 
+@pytest.mark.slow
 def test_work_on_an_instance_comes_back_with_its_board(cluster: FollowedCluster) -> None:
     """The health is that of the board; the pod works in the tick after its fault, not after a back-off."""
     claimed(cluster, "half", HALF)

@@ -330,6 +330,7 @@ def test_the_definition_is_missing(tmp_path: Path) -> None:
     assert "apply etc/kubernetes/components/device-faults" in cluster.ready
 
 
+@pytest.mark.slow
 def test_each_kind_is_seen(cluster: FollowedCluster) -> None:
     """On a busy board every kind lands, wherever it is told of, but for those of racks."""
     numbers = {"code": 79, "watts": 300, "megahertz": 900}

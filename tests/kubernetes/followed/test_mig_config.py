@@ -177,6 +177,7 @@ def test_an_annotation_that_somebody_else_wrote(tmp_path: Path, text: str) -> No
     assert cluster.counts("a") == ("8", "8")
 
 
+@pytest.mark.slow
 def test_many_nodes_are_divided_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No turn of the reactor divides more than some nodes, and the fleet changes in few events."""
     names = [f"n{number:02}" for number in range(2 * STEPS_AT_ONCE)]

@@ -101,6 +101,7 @@ class Kept:
             assert (pages / f"{tick}.prom").read_bytes() == page, tick
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_restart(tmp_path: Path, is_killed: bool) -> None:
     """Meanwhile one pod and one node have gone, and others have come; a pod that stayed has its devices again."""
@@ -190,6 +191,7 @@ def test_whatever_happens(steps: list[tuple[str, str]]) -> None:
         kept.check_record()
 
 
+@pytest.mark.slow
 def test_what_a_plugin_has_seen(tmp_path: Path) -> None:
     """A device whose XID was from before the start of its plugin stays healthy, one with another XID stays unhealthy.
 

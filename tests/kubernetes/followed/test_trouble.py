@@ -59,6 +59,7 @@ class TestAway:
         cluster.tick(70)  # the longest pause is 30 s, and the lease is tried again after at most 10 s
         check_all_is_well(cluster)
 
+    @pytest.mark.slow
     def test_later(self, cluster: FollowedCluster, log_events: list[LogEvent]) -> None:
         """Nothing ends; what happened meanwhile is found out by lists, and only what differs is written."""
         cluster.api.stop()
@@ -132,6 +133,7 @@ class TestAnswers:
         assert cluster.metric("fakedev_kubernetes_requests_total", code=str(code)) == 3
         assert len([text for text in warnings(log_events) if f"({code})" in text]) <= 1
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("verb", "resource", "kind"),
         [

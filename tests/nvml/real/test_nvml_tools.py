@@ -145,6 +145,7 @@ async def test_a_program_in_c(start_async: StartAsync, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest_twisted.ensureDeferred
 async def test_zeus_finds_a_power_limit(start_async: StartAsync, tmp_path: Path) -> None:
     """It sets one limit after another, measures the energy of the same work with each, and sets that of the least."""

@@ -90,6 +90,7 @@ def test_a_board_by_what_is_shown(tmp_path: Path) -> None:
     assert board_of(str(path)) == "max-1550"
 
 
+@pytest.mark.slow
 def test_series() -> None:
     """A fault begins in time, on the first board of its node; failed scrapes have no series."""
     heard: list[float] = []

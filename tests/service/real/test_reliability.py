@@ -14,6 +14,7 @@ pytestmark = pytest.mark.real
 
 
 @pytest.mark.long
+@pytest.mark.alone
 def test_the_goals_are_met() -> None:
     """All figures, each with a service of its own: five minutes. Times that other programs decide are not judged."""
     command = [sys.executable, "benchmarks/run_reliability.py", "--short"]

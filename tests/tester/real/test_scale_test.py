@@ -39,6 +39,7 @@ async def backends_become(stand: Stand, count: int) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest_twisted.ensureDeferred
 async def test_backends_that_share_nothing(stand: Stand) -> None:
     """1, 2, 4, 8 that sleep: a straight line, without a knee."""
@@ -53,6 +54,7 @@ async def test_backends_that_share_nothing(stand: Stand) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest_twisted.ensureDeferred
 async def test_a_shared_bottleneck(stand: Stand) -> None:
     """A lock that each run holds for half of its time: a second backend helps, no further one does."""
@@ -71,6 +73,7 @@ async def test_a_shared_bottleneck(stand: Stand) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest_twisted.ensureDeferred
 async def test_backends_that_the_user_starts(stand: Stand) -> None:
     """It says how many it waits for; backends of the original are counted while they work."""
@@ -83,6 +86,7 @@ async def test_backends_that_the_user_starts(stand: Stand) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest_twisted.ensureDeferred
 async def test_a_command_that_sets_their_number(stand: Stand) -> None:
     """Each step calls it with its number."""
