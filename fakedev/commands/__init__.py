@@ -12,5 +12,6 @@ OUTSIDE = (
     "dropins/backend", "dropins/client", "dropins/container", "dropins/dcgm_exporter", "dropins/exporter",
     "dropins/frontend", "fault_showing", "kube", "learn", "main", "nvml", "prometheus", "prometheus_access", "queues",
     "reach", "render", "replay", "scale_test", "scenario/blocks", "scenario/from_record", "scenario/run",
-    "scenario/score", "services", "status", "top", "upgrade", "why", "workload/exchange", "workload/main", "workload/options",
+    "scenario/score", "services", "status", "top", "upgrade", "why", "workload/exchange", "workload/main",
+    "workload/options",
 )
