@@ -191,13 +191,13 @@ def _shown_jobs(usage: Floats, owners: Keys) -> Iterator[Floats]:
     found = []
     for key, places in zip(keys, np.split(order, begins[1:]), strict=True):
         looks, boards = np.divmod(places, owners.shape[1])
-        its_boards = np.unique(boards)
+        job_boards = np.unique(boards)
         # Those at which it has all of its boards.
-        looks = np.flatnonzero(np.bincount(looks) == len(its_boards))
-        if key and len(its_boards) > 1 and LEAST_SAMPLES <= len(looks) < len(owners):
-            found.append((looks, its_boards))
-    for looks, its_boards in found[:: math.ceil(len(found) / MOST_COMPARED) or 1]:
-        yield usage[np.ix_(looks, its_boards)].T
+        looks = np.flatnonzero(np.bincount(looks) == len(job_boards))
+        if key and len(job_boards) > 1 and LEAST_SAMPLES <= len(looks) < len(owners):
+            found.append((looks, job_boards))
+    for looks, job_boards in found[:: math.ceil(len(found) / MOST_COMPARED) or 1]:
+        yield usage[np.ix_(looks, job_boards)].T
 
 
 def _number(what: str, read: float, learnt: float) -> Row:

@@ -27,11 +27,12 @@ _STEADY: Final = 0.03
 _DEVIATION: Final = 0.45
 #: Power says something of work with a larger usage.
 _LEAST_USAGE: Final = 0.05
-#: Work is training when in so many samples with a larger usage boards draw more than this by usual work of that usage.
+#: Work is training when boards of a larger usage draw this many times the power of usual work, and not seldom: those of
+#: a type differ by some percent.
 _TRAINING: Final = "training"
 _MUCH_USAGE: Final = 0.5
 _OFTEN: Final = 0.95
-_MORE_POWER: Final = 1.02
+_MORE_POWER: Final = 1.08
 #: Spreads of lengths that profiles take.
 _MOST_SPREAD: Final = 10.0
 #: Jobs load first when this share of them begin quietly, more than twice as many as are quiet later.

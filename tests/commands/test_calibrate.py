@@ -83,8 +83,8 @@ FAULTS = {
     ("--device", "l4"): (2, "one of the arguments --from --prometheus --plan is required"),
     ("--device", "l5", "--plan"): (2, "no device type 'l5'"),
     ("--device", "l4", "--from", "none.csv"): (1, "none.csv: "),
-    ("--device", "l4", "--prometheus", "ftp://x"): (1, "'ftp://x' is no address: give http://HOST:PORT"),
-    ("--device", "l4", "--prometheus", "http://127.0.0.1:1"): (1, "http://127.0.0.1:1: no answer: "),
+    ("--device", "l4", "--prometheus", "ftp://x"): (2, "'ftp://x'"),
+    ("--device", "l4", "--prometheus", "http://127.0.0.1:1"): (1, "http://127.0.0.1:1/"),
     ("--device", "h100", "--from", "SHORT"): (1, "2 samples, not 60 to 20000"),
 }
 

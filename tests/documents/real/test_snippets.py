@@ -48,6 +48,7 @@ ELSEWHERE: Final = {
     "fakedev status --url https://": "the same",
     "fakedev-workload -socket tls://": "the same",
     "fakedev-backend -faddr tls://": "the same",
+    "fakedev learn --prometheus https://": "tests/clone/test_prometheus_server.py sends the like",
     "fakedev-node --service tls://": "tests/kubernetes/real/test_node_service.py runs the like",
     ".venv/bin/fakedev prometheus": "tests/commands/test_prometheus.py runs it",
     ".venv/bin/fakedev replay jobs trace": "tests/commands/test_learn.py reads such a trace",
