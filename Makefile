@@ -62,10 +62,11 @@ test: TESTS = FAKEDEV_HYPOTHESIS_PROFILE=fast $(PYTEST) -m "not long"
 test: $(VENV)/installed-for-tests
 	$(lint_types_and_tests)
 
-# The long ones and all examples on all cores, one at a time to each worker. Then those that measure, one after the other.
+# The long ones and all examples on all cores, a file for each worker: one of them makes the image. Then those that
+# measure, one after the other.
 test-long: $(VENV)/installed-for-tests
 	@export FAKEDEV_HYPOTHESIS_PROFILE=full; \
-	  $(PYTEST) --dist loadgroup -m "(long or deep or hypothesis) and not alone"; others=$$?; \
+	  $(PYTEST) --dist loadfile -m "(long or deep or hypothesis) and not alone"; others=$$?; \
 	  $(PYTEST) --numprocesses 0 -m alone && [ $$others -eq 0 ]
 
 # podman and buildah need the form of docker for the health check.

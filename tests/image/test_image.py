@@ -17,8 +17,7 @@ from tests.support.paths import DOCUMENTS, ROOT
 from tests.support.programs.containers import DCGM_FAKE, Container, Engine, NoEngine
 from tests.support.programs.processes import require_program
 
-#: One process has the engine and the image.
-pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.xdist_group("image")]
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 Run = Callable[..., Container]
 FAULT: Final = "http://localhost:9400/api/v1/faults"
