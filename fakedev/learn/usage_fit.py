@@ -32,7 +32,7 @@ _LEAST_USAGE: Final = 0.05
 _TRAINING: Final = "training"
 _MUCH_USAGE: Final = 0.5
 _OFTEN: Final = 0.95
-_MORE_POWER: Final = 1.05
+_MORE_POWER: Final = 1.08
 #: Spreads of lengths that profiles take.
 _MOST_SPREAD: Final = 10.0
 #: Jobs load first when this share of them begin quietly, more than twice as many as are quiet later.
