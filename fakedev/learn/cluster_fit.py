@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist, median
 from typing import Any, Final
 
@@ -203,18 +203,21 @@ def _always(
     namespace, name = name_of_kind
     of_day = fitted_day(jobs, window)
     for number, job in enumerate(jobs):
-        profile = fitted_profile([job], type_of, window.step).turned(number)
-        work = profile.keys
-        if of_day:
-            work |= {"profile": of_day, "intensity": f"{profile.mean_intensity:.0f}"}
-        work |= _namespaced(namespace)
-        held = held_memory(job, type_of, window.step, number)
-        pods: dict[Owner, list[str]] = defaultdict(list)
+        pods: dict[Owner, list[Track]] = defaultdict(list)
         for track in job.tracks:
-            pods[track.owner].append(word_of(track))
-        for rank, words in enumerate(pods.values()):
-            pod = f"{name}-{number}-{rank}"
-            yield {"name": name, "devices": sorted(set(words)), "pod": pod, **work, "metrics": {"memory": held}}
+            pods[track.owner].append(track)
+        # Each has its own usage: pods that were there all the time, as replicas, do not move together.
+        for rank, tracks in enumerate(pods.values()):
+            own = replace(job, tracks=tuple(tracks))
+            profile = fitted_profile([own], type_of, window.step).turned(number + rank)
+            work = profile.keys
+            if of_day:
+                work |= {"profile": of_day, "intensity": f"{profile.mean_intensity:.0f}"}
+            held = held_memory(own, type_of, window.step, number + rank)
+            yield {
+                "name": name, "devices": sorted({word_of(track) for track in tracks}), "pod": f"{name}-{number}-{rank}",
+                **work, **_namespaced(namespace), "metrics": {"memory": held},
+            }  # fmt: skip
 
 
 def board_work(
