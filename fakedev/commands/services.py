@@ -26,8 +26,6 @@ def fakedev() -> int:
     else:
         # Not an exception: an import could catch it.
         signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
-        # Nearly all that imports make stays: collecting it 150 times took a tenth of a short command's time.
-        gc.set_threshold(20_000)
     code: int = import_module("fakedev.commands.main").main()
     return code
 

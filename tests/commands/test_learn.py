@@ -124,7 +124,7 @@ def test_nothing_private(hour: list[str], tmp_path: Path) -> None:
     }  # fmt: skip
     assert {"secret-lab", "secret-hall", "hidden-0"} <= texts
     assert [text for text in sorted(texts) if len(text) > 1 and text in written] == []
-    assert not re.search("train|judge|hidden", written)
+    assert not re.search("train(?!ing)|judge|hidden", written)
 
 
 @pytest.mark.slow
@@ -136,7 +136,7 @@ def test_names_that_are_kept(hour: list[str], tmp_path: Path) -> None:
     ]  # fmt: skip
     text = (tmp_path / "fleet.yaml").read_text()
     assert "hidden-0" in text
-    assert not re.search("train|judge", text)
+    assert not re.search("train(?!ing)|judge", text)  # training is a kind of work, which learn may find
 
 
 @pytest.mark.slow
