@@ -295,10 +295,15 @@ def divided(
     if len(profiles) < len(names):
         return ()
     try:
-        return tuple(instances(device.mig, profiles))
+        parts = tuple(instances(device.mig, profiles))
     except ValueError as error:
         report.problem(places[0], f"mig: {', '.join(names)} do not fit on {name}: {error}")
         return ()
+    slices = device.mig.slices
+    if device.type.facts.get("vendor") == "AMD" and (len({*names}) > 1 or len(names) * profiles[0].slices < slices):
+        modes = " or ".join(f"{slices // profile.slices} {profile.name}" for profile in device.mig.profiles)
+        report.note(places[0], f"mig: a board is in one mode, {modes}: no {name} is divided into {', '.join(names)}")
+    return parts
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,15 @@ def test_problems(pool: str, problem: str) -> None:
     assert str(caught.value).splitlines() == [problem]
 
 
+@pytest.mark.parametrize(("mig", "is_noted"), [
+    ("[cpx]", True), ("[dpx, qpx, qpx]", True), ("[dpx, dpx]", False), (f"[{', '.join(['cpx'] * 8)}]", False),
+])  # fmt: skip
+def test_amd_boards_have_all_partitions_of_one_mode(mig: str, is_noted: bool) -> None:
+    """A note says so of others: a page that was cloned may show a part of them only."""
+    notes = configured(f"      device: mi300x\n      identity: amd-device-metrics\n      mig: {mig}\n").notes
+    assert ["8 cpx or 4 qpx or 2 dpx" in note for note in notes] == [True] * is_noted
+
+
 def test_work_and_faults() -> None:
     more = (
         "      device: h100\n      mig: [3g.40gb, 1g.10gb]\nworkloads:\n  base:\n"
