@@ -137,11 +137,11 @@ from fakedev.commands.main import main
 from fakedev.runtime.announcement import Announcement
 
 class AtOnce(Announcement):
-    def tell(self):
-        tell(self)
+    def announce(self):
+        announce(self)
         os.kill(os.getpid(), int(sys.argv[1]))
 
-tell, Announcement.tell = Announcement.tell, AtOnce.tell
+announce, Announcement.announce = Announcement.announce, AtOnce.announce
 sys.exit(main(["replay", *sys.argv[2:]]))
 """
 
