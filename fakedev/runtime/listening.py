@@ -385,6 +385,8 @@ class ListeningService(Service):
         if self._careful is not None:
             self._careful.close()
         await maybeDeferred(port.stopListening)
+        if self._connected():  # what they have just sent may not have been read yet
+            await deferLater(self._reactor, _LOOK_AGAIN_SECONDS)
         for transport in self._connected():
             transport.loseConnection()
         until = self._reactor.seconds() + self.closing_seconds
