@@ -276,6 +276,20 @@ async def test_what_is_written_arrives_before_the_end(listen: Listen, short_fold
 
 @pytest.mark.slow
 @pytest_twisted.ensureDeferred
+async def test_what_has_arrived_is_read_before_the_end(listen: Listen) -> None:
+    """A peer that was accepted in the last moment may have asked already, and is answered."""
+    one = One()
+    service = listen("0", one)
+    client = await connected_to(service)
+    await within(one.server.began)
+    client.transport.getHandle().send(b"a question")
+    await within(service.stopService())
+    await within(client.ended)
+    assert one.server.received == b"a question"
+
+
+@pytest.mark.slow
+@pytest_twisted.ensureDeferred
 async def test_a_peer_that_does_not_read_is_cut_off(listen: Listen) -> None:
     """It holds up the stop of the service for the closing time, no longer."""
     one = One()
