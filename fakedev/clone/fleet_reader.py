@@ -205,9 +205,10 @@ class FleetReader:
                 continue
             facts = self._facts_of(sample, labels, row)
             device = self._device(facts.get("node") or page, facts)
-            if device is not None:
-                self._take(device, facts, sample, None if is_of_tile else row)
-            if device is not None and row is not None and is_of_tile:
+            if device is None:
+                continue
+            self._take(device, facts, sample, None if is_of_tile else row)
+            if row is not None and is_of_tile:
                 device.tiles.setdefault(row.quantity, []).append(float(sample.number) / UNITS[row.unit])
 
     def _facts_of(self, sample: Sample, labels: Mapping[str, str], row: RowSpec | None) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Mapping
+from ssl import SSLCertVerificationError
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
@@ -73,7 +74,8 @@ class PrometheusServer:
         except (URLError, http.client.HTTPException, OSError) as error:
             reason = getattr(error, "reason", None) or error
             words = connection_reason(reason) if isinstance(reason, OSError) and reason.errno else str(reason)
-            words += ": --ca-file names the authority" * hasattr(reason, "verify_message")
+            if isinstance(reason, SSLCertVerificationError):
+                words += ": --ca-file names the authority"
             raise ConnectionError(f"{address}: {words}") from None
         if len(body) > _MOST_BYTES:
             raise ConnectionError(f"{address}: the answer is larger than {_MOST_BYTES} bytes: narrow what is read")

@@ -1,4 +1,4 @@
-"""Fits a device type to the boards of a fleet: the power of idle boards, and how warm boards get by a watt."""
+"""Fits a device type to the boards of a fleet: idle power, and the rise in temperature per watt."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import yaml
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.learn.tracks import MEMORY, POWER, TEMPERATURE, USAGE, Owner, Track
+from fakedev.learn.usage_fit import joined
 
 #: What is nearer to the catalog's value than this share of it is the catalog's: boards of a type differ by 2 %.
 _NEAR: Final = 0.05
@@ -19,8 +20,8 @@ _NEAR: Final = 0.05
 _LEAST_SAMPLES: Final = 100
 #: An idle board uses a smaller share of its memory.
 _NO_MEMORY: Final = 0.01
-#: A temperature is that of the power of three samples in a row when these differ by less than this share of the range,
-#: and says something of the heat by the power where the power has this standard deviation, as a share of the range.
+#: Power counts as steady while three samples in a row differ by less than this share of its range; temperatures of such
+#: times are compared with it, where its standard deviation is at least the second share of the range.
 _STEADY: Final = 0.03
 _LEAST_DEVIATION: Final = 0.1
 #: An idle board draws less than this share of a busy one's power.
@@ -43,7 +44,7 @@ def fitted_ranges(
         if POWER in track.numbers and len(track.seconds):
             of_board[track.device].append(track)
     every = [track for own in of_board.values() for track in own]
-    idle = _joined([track.numbers[POWER][_is_idle(track, board)] for track in every])
+    idle = joined([track.numbers[POWER][_is_idle(track, board)] for track in every])
     low = _unless_near(float(np.median(idle)), span.low) if len(idle) >= _LEAST_SAMPLES else span.low
     low = min(low, _MOST_IDLE * span.high)
     found = {POWER: (low, span.high)} if low != span.low else {}
@@ -75,10 +76,6 @@ def own_type(text: str, name: str, ranges: Mapping[str, tuple[float, float]]) ->
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=118)
 
 
-def _joined(parts: Sequence[Any]) -> Floats:
-    return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
-
-
 def _unless_near(found: float, usual: float) -> float:
     return round(found, 6) if abs(found - usual) > _NEAR * usual else usual
 
@@ -93,7 +90,7 @@ def _slope(
     of_board: Mapping[tuple[str, str], Sequence[Track]], temperatures: Mapping[tuple[str, str], tuple[Floats, Floats]],
     span: float,
 ) -> float | None:  # fmt: skip
-    """Degrees by watt, of times at which the power was steady; None where they do not say it.
+    """Degrees per watt, from times of steady power; None where there are too few, or the power hardly changes.
 
     Boards differ in their air, so that only what moves on each of them counts.
     """
@@ -102,9 +99,9 @@ def _slope(
         if device not in temperatures:
             continue
         times, celsius = temperatures[device]
-        seconds = _joined([track.seconds for track in own])
+        seconds = joined([track.seconds for track in own])
         order = np.argsort(seconds, kind="stable")
-        watts = _joined([track.numbers[POWER] for track in own])[order]
+        watts = joined([track.numbers[POWER] for track in own])[order]
         last = np.searchsorted(seconds[order], times, "right") - 1
         known = last >= 2
         before = np.stack([watts[last[known] - number] for number in range(3)])
@@ -113,7 +110,7 @@ def _slope(
             heat, power = celsius[known][steady], before.mean(axis=0)[steady]
             heats.append(heat - heat.mean())
             powers.append(power - power.mean())
-    heat, power = _joined(heats), _joined(powers)
+    heat, power = joined(heats), joined(powers)
     if len(power) < _LEAST_SAMPLES or float(power.std()) < _LEAST_DEVIATION * span:
         return None
     return max(float((heat * power).sum() / (power**2).sum()), 0.0)

@@ -120,9 +120,11 @@ def learn(
         window = replace(window, begin=max(window.begin, min(float(track.seconds[0]) for track in found)))
     jobs = seen_jobs(found, window.begin, window.end, window.step)
     document = yaml.safe_load(clone.text)
-    own_types = _own_types(document, _types(configuration), found, tracks.temperatures, files, wanted.path)
-    made |= {str(path): text for path, text in own_types.items()}
-    types = _types(_loaded(file_text(document), wanted.path, made)[0])
+    types = _types(configuration)
+    own_types = _own_types(document, types, found, tracks.temperatures, files, wanted.path)
+    if own_types:
+        made |= {str(path): text for path, text in own_types.items()}
+        types = _types(_loaded(file_text(document), wanted.path, made)[0])
     usual = next(iter(types.values()))
 
     def type_of(node: str) -> DeviceType:
@@ -160,16 +162,17 @@ def learn(
     remarks = [f"{title}: its pages conform {score.percent:.1f} %" for title, score in clone.scores]
     text = with_remarks(text, [*remarks, *notes, *(_words(row) for row in rows)])
     text = text.replace(FIRST_LINE, "# Made by fakedev learn.\n", 1)
-    files_beside = {**clone.identities, **own_types}
-    return Learnt(text, files_beside, rows, tuple(notes), _trace(jobs, names, configuration, window))
+    return Learnt(
+        text, {**clone.identities, **own_types}, rows, tuple(notes), _trace(jobs, names, configuration, window)
+    )  # fmt: skip
 
 
 def _notes(clone: Clone, own_types: Iterable[Path], *, is_divided: bool) -> Iterator[str]:
     """What a reader of the configuration should know, besides what its work is."""
     yield from clone.notes
     for path in own_types:
-        yield (f"{path.name}: the device type of boards that draw other power when idle than those of the catalog, or "
-               "get warmer or less warm by a watt")
+        yield (f"{path.name}: the device type of boards whose idle power, or rise in temperature per watt, differs "
+               "from the catalog's")
     if clone.random_families:
         yield ("the simulation does not follow these: they are random processes, fitted to their history, that work "
                f"and faults do not move: {', '.join(clone.random_families)}")

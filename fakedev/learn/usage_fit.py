@@ -27,8 +27,8 @@ _STEADY: Final = 0.03
 _DEVIATION: Final = 0.45
 #: Power says something of work with a larger usage.
 _LEAST_USAGE: Final = 0.05
-#: Work is training when boards of a larger usage draw this many times the power of usual work, and not seldom: those of
-#: a type differ by some percent.
+#: Work is training when boards above this usage draw, in some of their samples, more than this many times the power of
+#: default work: less is the difference between boards of one type.
 _TRAINING: Final = "training"
 _MUCH_USAGE: Final = 0.5
 _OFTEN: Final = 0.95
@@ -143,17 +143,17 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
 
     :param type_of: returns the device type of a node.
     """
-    threshold = _threshold(_joined([track.numbers[USAGE] for track in _tracks(jobs)]))
+    threshold = _threshold(joined([track.numbers[USAGE] for track in _tracks(jobs)]))
     loading, waits = _loading(jobs, threshold, type_of, step)
     tracks = [
         _without_first(track, waits) if loading and not job.is_older else track for job in jobs for track in job.tracks
     ]
-    usage = _joined([np.clip(track.numbers[USAGE], 0.0, 1.0) for track in tracks])
+    usage = joined([np.clip(track.numbers[USAGE], 0.0, 1.0) for track in tracks])
     if not len(usage):
         return _IDLE
     own_factors = differences(jobs, type_of)
     factors = np.repeat(own_factors, [len(job.tracks) for job in jobs])
-    activity = _joined([_activity(track, type_of) / own for track, own in zip(tracks, factors, strict=True)])
+    activity = joined([_activity(track, type_of) / own for track, own in zip(tracks, factors, strict=True)])
     kind, power = _kind_of_work(usage, activity, type_of(tracks[0].device[0]))
     activity = activity / power
     is_busy = usage > threshold
@@ -180,7 +180,7 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
         own_side = (is_busy == busy) & inside
         values, shares = usage[own_side], activity[own_side]
         order = np.argsort(values, kind="stable")
-        spread = _spread(_joined([lengths[side == busy] for lengths, side in runs]))
+        spread = _spread(joined([lengths[side == busy] for lengths, side in runs]))
         mean = cycle * (share if busy else 1.0 - share)
         # The mean of a lognormal length with this spread.
         median = max(mean / math.exp(0.5 * math.log(spread) ** 2), 1.0)
@@ -193,7 +193,7 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
 
 
 def _kind_of_work(usage: Floats, activity: Floats, board: DeviceType) -> tuple[str, float]:
-    """The kind of work, and its power by that of the usual one: training where boards draw more than that can.
+    """The kind of work, and its power relative to default work: training where boards draw more than default work can.
 
     Such work reaches the power limit, which lowers the clock.
     """
@@ -208,7 +208,7 @@ def _tracks(jobs: Sequence[SeenJob]) -> Iterator[Track]:
     return (track for job in jobs for track in job.tracks)
 
 
-def _joined(parts: Sequence[NDArray[np.generic]]) -> Floats:
+def joined(parts: Sequence[NDArray[np.generic]]) -> Floats:
     return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
 
 
@@ -284,8 +284,8 @@ def differences(jobs: Sequence[SeenJob], type_of: TypeOf) -> Floats:
     """
     ratios = np.full(len(jobs), np.nan)
     for number, job in enumerate(jobs):
-        usage = _joined([track.numbers[USAGE] for track in job.tracks])
-        activity = _joined([_activity(track, type_of) for track in job.tracks])
+        usage = joined([track.numbers[USAGE] for track in job.tracks])
+        activity = joined([_activity(track, type_of) for track in job.tracks])
         busy = (usage > _LEAST_USAGE) & np.isfinite(activity)
         if busy.sum() >= LEAST_SAMPLES and activity[busy].sum() > 0:
             ratios[number] = activity[busy].sum() / usage[busy].sum()
@@ -311,7 +311,7 @@ def _loading(
     if len(waits) < _LEAST_JOBS or len(quiet) < _LOADING * len(waits):
         return (), 0
     usual = int(np.median(quiet))
-    later = _joined([usage[usual:] <= threshold for usage in begins])
+    later = joined([usage[usual:] <= threshold for usage in begins])
     if len(later) and 2.0 * float(later.mean()) > len(quiet) / len(waits):
         return (), 0
     # The last sample may be the mean of both.
@@ -319,8 +319,8 @@ def _loading(
     waiting = [
         track for track, usage in zip(firsts, begins, strict=True) if len(usage) > usual and usage[0] <= threshold
     ]
-    values = _joined([track.numbers[USAGE][:most] for track in waiting])
-    activity = _joined([_activity(track, type_of)[:most] for track in waiting])
+    values = joined([track.numbers[USAGE][:most] for track in waiting])
+    activity = joined([_activity(track, type_of)[:most] for track in waiting])
     level = _level(values, activity, step * usual, _spread(np.array(quiet, dtype=np.float64)))
     return (replace(level, is_once=True),), usual
 
@@ -372,10 +372,10 @@ def _as_together(levels: Sequence[Level], correlation: float | None) -> Sequence
 
 def shapes(jobs: Sequence[SeenJob], splits: int = _MOST_SPLITS) -> Iterator[Sequence[SeenJob]]:
     """Jobs of a kind that use their boards alike; the ones with the lower usage first."""
-    parts = [_joined([track.numbers[USAGE] for track in job.tracks]) for job in jobs]
+    parts = [joined([track.numbers[USAGE] for track in job.tracks]) for job in jobs]
     means = np.array([part.mean() if len(part) else 0.0 for part in parts])
     sizes = np.array([len(part) for part in parts], dtype=np.float64)
-    every = _joined(parts)
+    every = joined(parts)
     if splits and len(jobs) >= 2 * _LEAST_JOBS and len(every):
         between = float(np.average((means - every.mean()) ** 2, weights=sizes))
         above = means > _threshold(means)
@@ -439,7 +439,7 @@ def held_memory(job: SeenJob, type_of: TypeOf, step: float, turned: int) -> str:
         track.numbers[MEMORY] / total for track in job.tracks
         if MEMORY in track.numbers and (total := type_of(track.device[0]).memory_total_bytes)
     ]  # fmt: skip
-    shares = _joined(held) if held else np.array([0.5])
+    shares = joined(held) if held else np.array([0.5])
     low, middle, high = np.clip(np.quantile(shares, (0.1, 0.5, 0.9)), 0.0, 1.0).tolist()
     if high - low < _STEADY:
         return f"{100 * middle:.1f}%"
