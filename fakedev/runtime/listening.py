@@ -275,13 +275,15 @@ def endpoint_of(address: ListenAddress, reactor: IReactor, make_folder: bool = F
 class ListeningService(Service):
     """Listens on one address from the start to the stop of the application.
 
+    At the stop a factory that has ``shut_down()`` closes its connections itself, which may take a moment each.
+
     :param make_folder: make the folder of a UNIX socket, only for this user, when it is missing.
     :ivar failure: why listening failed, once it has.
     :ivar announced: None: it is not.
     :ivar remedy: how a user gives it another address; empty: the error does not say.
     """
 
-    #: How long connections may take to send buffered data when the service stops.
+    #: How long connections may take to answer and to send buffered data when the service stops.
     closing_seconds = 2.0
     announced: Announced | None = None
     failure: CannotListen | None = None
@@ -332,7 +334,7 @@ class ListeningService(Service):
         self._listen()
 
     def stopService(self) -> Deferred[None]:
-        """Stop listening, let connections send their buffered data, then close them."""
+        """Stop listening, let connections answer and send their buffered data, then close them."""
         super().stopService()
         return Deferred.fromCoroutine(self._stop())
 
@@ -387,13 +389,17 @@ class ListeningService(Service):
         await maybeDeferred(port.stopListening)
         if self._connected():  # what they have just sent may not have been read yet
             await deferLater(self._reactor, _LOOK_AGAIN_SECONDS)
-        for transport in self._connected():
-            transport.loseConnection()
+        shut_down = getattr(self.factory, "shut_down", self._close)  # of HTTP: what is being answered is answered first
+        shut_down()
         until = self._reactor.seconds() + self.closing_seconds
         while self._connected() and self._reactor.seconds() < until:
             await deferLater(self._reactor, _LOOK_AGAIN_SECONDS)
         for transport in self._connected():
             transport.abortConnection()
+
+    def _close(self) -> None:
+        for transport in self._connected():
+            transport.loseConnection()
 
     def _connected(self) -> list[Any]:
         return [transport for transport in list(self._transports) if transport.connected]

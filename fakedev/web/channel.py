@@ -215,6 +215,7 @@ class Channel(http.HTTPChannel):
             self.requests[0].end_endless()
         else:
             self.close()
+            self.transport.loseConnection()  # also one that lingers
 
     def idle_too_long(self) -> None:
         if self.is_idle:

@@ -171,6 +171,18 @@ class One(Factory):
         return self.server
 
 
+class Answering(One):
+    """Is in the middle of an answer when its connections are to be closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_to_close: defer.Deferred[None] = defer.Deferred()
+
+    def shut_down(self) -> None:
+        """Let the test answer first."""
+        self.is_to_close.callback(None)
+
+
 @pytest_twisted.async_yield_fixture
 async def listen() -> AsyncIterator[Listen]:
     """Starts services that listen on the real reactor; those that still listen are stopped with the test."""
@@ -286,6 +298,22 @@ async def test_what_has_arrived_is_read_before_the_end(listen: Listen) -> None:
     await within(service.stopService())
     await within(client.ended)
     assert one.server.received == b"a question"
+
+
+@pytest.mark.slow
+@pytest_twisted.ensureDeferred
+async def test_what_is_being_answered_is_answered_before_the_end(listen: Listen) -> None:
+    one = Answering()
+    service = listen("0", one)
+    client = await connected_to(service)
+    await within(one.server.began)
+    stopped = service.stopService()
+    await within(one.is_to_close)
+    one.server.transport.write(b"an answer")
+    one.server.transport.loseConnection()
+    await within(stopped)
+    assert isinstance(await within(client.ended), ConnectionDone)
+    assert client.received == b"an answer"
 
 
 @pytest.mark.slow

@@ -173,10 +173,12 @@ def test_flood_of_connections() -> None:
 def test_shut_down() -> None:
     waiting: Deferred[Response] = Deferred()
     guarded = site(slow=Page(lambda _: waiting))
-    idle, busy = Peer(guarded), Peer(guarded)
+    idle, busy, refused = Peer(guarded), Peer(guarded), Peer(guarded)
     busy.send(GET.replace(b"page", b"slow"))
+    refused.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n")
     guarded.shut_down()
     assert idle.closed and not busy.closed
+    assert refused.transport.disconnecting
     waiting.callback(Response(200, b"done"))
     busy.read()
     assert busy.closed and answers(busy.transport.value())[0].body == b"done"
