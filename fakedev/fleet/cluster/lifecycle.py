@@ -274,10 +274,15 @@ class Cluster:
         cause = job.cause
         assert cause is not None
         word = job.words[self._arrivals.rank_of_failure(job)][0].replace("/*", "/0")
-        node = word.partition("/")[0]
+        node, _, index = word.partition("/")
+        is_down = cause.fault == "node-down"
+        if (place := self._nodes.positions.get(node)) is not None:
+            # The fault strikes in the tick to come: what would start there now would end with it.
+            first, width = int(self._nodes.firsts[place]), int(self._nodes.widths[place])
+            around.lost[slice(first, first + width) if is_down else first + int(index)] = True
         is_away = cause.fault in ("lost", "node-down")
         spec = FaultSpec(
-            cause.fault, (f"{node}/*",) if cause.fault == "node-down" else (word,),
+            cause.fault, (f"{node}/*",) if is_down else (word,),
             duration_seconds=self._arrivals.repair_seconds(job) if is_away else 1.0,
             values={"code": cause.code} if cause.code else {},
         )

@@ -134,6 +134,18 @@ class TestFleet:
         assert "a board has fallen off the bus (XID 79)" in texts and "NCCL watchdog timeout" in texts
         assert attempts["1r"] > 10
 
+    def test_nothing_starts_on_what_has_just_failed(self) -> None:
+        """A job that waits does not take the board that the end of another has broken."""
+        spec = cluster(kind(sizes=((1, 1.0),), lasts_seconds=2000.0), load=3.0, failure_hours=0.5)
+        fleet = living(spec, nodes=2, tick_seconds=10.0)
+        failed = 0
+        for _ in range(200):
+            before = set(fleet.workloads.by_id)
+            ended = {each.workload_id for each in fleet.advance() if each.code}
+            assert ended <= before
+            failed += len(ended)
+        assert failed > 5
+
     @pytest.mark.slow
     def test_lost_boards_and_users(self) -> None:
         """A job whose board is lost comes back; one that a user stops does not. Boards in use are left alone."""
