@@ -1,7 +1,8 @@
 """Fits a living cluster to jobs that were seen: kinds of jobs with their sizes, lengths, usage, memory, and arrivals.
 
 Lengths are lognormal; those of jobs that still ran are known to be longer only, which the fit takes into account (the
-EM algorithm for censored normal values: Dempster, Laird and Rubin 1977, section 4.3).
+EM algorithm for censored normal values: Dempster, Laird and Rubin 1977, section 4.3). So are the times at which jobs
+came that may have waited.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ def fitted_cluster(
         entry["share"] = round(held[entry["name"]] / total, 4)
     load = total / max(boards, 1)
     document: dict[str, Any] = {"load": round(min(max(load, 0.01), 5.0), 3)}
-    document |= _arrivals([job.begin_seconds for job in jobs if not job.is_older], window, notes)
+    document |= _arrivals(jobs, _came_in(jobs, boards, window), window, notes)
     document |= _failures(xids, lost_seconds, sum(job.size * job.seconds for job in jobs) / HOUR, notes)
     return Fitted({**document, "jobs": entries} if entries else {}, base, tuple(notes))
 
@@ -265,28 +266,59 @@ def _kinds(jobs: Sequence[SeenJob]) -> list[tuple[tuple[str, str], list[SeenJob]
     return [(kind, found[kind]) for kind in kept] + ([(("", "other"), rest)] if rest else [])
 
 
-def _arrivals(times: Sequence[float], window: Window, notes: list[str]) -> dict[str, Any]:
-    """How arrivals follow the hour and the day of the week."""
+def _came_in(jobs: Sequence[SeenJob], boards: int, window: Window) -> Floats:
+    """In which hours of the day jobs may have come, as shares of the time: shape (jobs, 24).
+
+    A job is seen when it starts. Where it may have waited it is one of those that came while fewer boards were free than
+    it has: in that time jobs start as others end, not as they come.
+    """
+    moments = np.arange(window.begin, window.end + window.step, window.step)
+    changes = np.zeros(len(moments) + 1)
+    for track in (track for job in jobs for track in job.tracks):
+        changes[np.searchsorted(moments, track.seconds[0])] += 1.0
+        changes[np.searchsorted(moments, track.seconds[-1], "right")] -= 1.0
+    free = boards - np.cumsum(changes)[:-1]
+    hours = (moments % DAY // HOUR).astype(np.int64)
+    found = np.zeros((len(jobs), 24))
+    with_room = {size: np.flatnonzero(free >= size) for size in {job.size for job in jobs}}
+    for row, job in zip(found, jobs, strict=True):
+        begin, room = int(np.searchsorted(moments, job.begin_seconds)), with_room[job.size]
+        later = int(np.searchsorted(room, begin))
+        since = int(room[later - 1]) + 1 if later else 0
+        until = begin if since >= begin else int(room[later]) if later < len(room) else len(moments)
+        row[:] = np.bincount(hours[since : until + 1], minlength=24)
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def _arrivals(jobs: Sequence[SeenJob], came: Floats, window: Window, notes: list[str]) -> dict[str, Any]:
+    """How arrivals follow the hour and the day of the week.
+
+    :param came: of :func:`_came_in`.
+    """
     found: dict[str, Any] = {"day": 0.0, "weekend": 1.0}
     span = window.end + window.step - window.begin
-    if span < DAY or len(times) < 2:
+    whole = window.begin + span // DAY * DAY
+    begins = np.array([math.inf if job.is_older else job.begin_seconds for job in jobs])
+    came, begins = came[begins < whole], begins[begins < whole]
+    if span < DAY or len(begins) < 2:
         notes.append("a day of the data would show how arrivals follow the hour: they are taken to be even")
         return found
-    whole = window.begin + span // DAY * DAY
-    inside = np.array([time for time in times if time < whole])
-    angles = 2.0 * math.pi * (inside % DAY) / DAY
-    wave = complex(np.cos(angles).mean(), np.sin(angles).mean()) if len(inside) else 0j
-    # Twice the mean of the unit vectors is the height of the first harmonic.
-    if 2.0 * abs(wave) > _BY_CHANCE / math.sqrt(max(len(inside), 1)):
-        hour = math.atan2(wave.imag, wave.real) % (2.0 * math.pi) * 24.0 / (2.0 * math.pi)
-        found |= {"day": round(min(2.0 * abs(wave), 1.0), 2), "busiest": round(hour, 1)}
-    days = np.arange(window.begin, whole, HOUR)
-    hours = [int(((days // DAY + _THURSDAY) % 7 >= 5).sum()), 0]
-    hours[1] = len(days) - hours[0]
-    many = [int(((inside // DAY + _THURSDAY) % 7 >= 5).sum()), 0]
-    many[1] = len(inside) - many[0]
-    if min(hours) >= 24 and many[1]:
-        found["weekend"] = round(min(many[0] / hours[0] / (many[1] / hours[1]), 5.0), 2)
+    circle = np.exp(2j * math.pi * (np.arange(24) + 0.5) / 24.0)
+    height, wave = 0j, np.ones(24)
+    for _ in range(_ROUNDS):
+        likely = came * wave / (came @ wave)[:, None]
+        # Twice the mean of the unit vectors is the height of the first harmonic.
+        height = 2.0 * complex((likely @ circle).mean())
+        wave = 1.0 + (height * circle.conj()).real / max(abs(height), 1.0)
+    if abs(height) > _BY_CHANCE / math.sqrt(len(begins)):
+        hour = math.atan2(height.imag, height.real) % (2.0 * math.pi) * 24.0 / (2.0 * math.pi)
+        found |= {"day": round(min(abs(height), 1.0), 2), "busiest": round(hour, 1)}
+    hours, many = (
+        np.bincount(((moments // DAY + _THURSDAY) % 7 >= 5).astype(np.int64), minlength=2)
+        for moments in (np.arange(window.begin, whole, HOUR), begins)
+    )
+    if hours.min() >= 24 and many[0]:
+        found["weekend"] = round(min(float(many[1] / hours[1] / (many[0] / hours[0])), 5.0), 2)
     else:
         notes.append("a weekend and a weekday are not both in the data: a weekend is taken to be like a weekday")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import random
 import re
@@ -81,6 +82,26 @@ def test_arrivals_follow_the_hour_and_the_week() -> None:
     assert document["day"] == pytest.approx(0.6, abs=0.08)
     assert document["busiest"] == pytest.approx(15, abs=0.7)
     assert document["weekend"] == pytest.approx(1 / 3, abs=0.02)
+
+
+def test_jobs_that_wait_came_before() -> None:
+    """Ten boards are full for a third of the day: jobs start with the ends of others then, later and more evenly."""
+    draws = random.Random(3)
+    numbers = {USAGE: np.full(60, 0.5)}
+    free_at, jobs = [MONDAY] * 10, []
+    second = MONDAY
+    while second < MONDAY + 14 * DAY:
+        second += draws.expovariate(1.0 / 300.0)
+        if draws.uniform(0, 1.8) < 1 + 0.8 * math.cos(2 * math.pi * ((second - MONDAY) / DAY - 15 / 24)):
+            begin = math.ceil(max(second, heapq.heappop(free_at)) / 60.0) * 60.0
+            heapq.heappush(free_at, begin + 3600.0)
+            jobs.append(job(begin, 3600.0, numbers=numbers))
+    hours = [each.begin_seconds % DAY / DAY for each in jobs]
+    as_they_start = 2.0 * abs(np.exp(2j * math.pi * np.array(hours)).mean())
+    document = fitted(jobs).document
+    assert as_they_start < 0.7
+    assert document["day"] == pytest.approx(0.8, abs=0.08)
+    assert document["busiest"] == pytest.approx(15, abs=0.7)
 
 
 def test_what_the_data_does_not_show_is_said() -> None:
