@@ -269,8 +269,8 @@ def _kinds(jobs: Sequence[SeenJob]) -> list[tuple[tuple[str, str], list[SeenJob]
 def _came_in(jobs: Sequence[SeenJob], boards: int, window: Window) -> Floats:
     """In which hours of the day jobs may have come, as shares of the time: shape (jobs, 24).
 
-    A job is seen when it starts. Where it may have waited it is one of those that came while fewer boards were free than
-    it has: in that time jobs start as others end, not as they come.
+    A job is seen when it starts. Where it may have waited it is one of those that came while fewer boards were free
+    than it has: in that time jobs start as others end, not as they come.
     """
     moments = np.arange(window.begin, window.end + window.step, window.step)
     changes = np.zeros(len(moments) + 1)
@@ -287,7 +287,8 @@ def _came_in(jobs: Sequence[SeenJob], boards: int, window: Window) -> Floats:
         since = int(room[later - 1]) + 1 if later else 0
         until = begin if since >= begin else int(room[later]) if later < len(room) else len(moments)
         row[:] = np.bincount(hours[since : until + 1], minlength=24)
-    return found / found.sum(axis=1, keepdims=True)
+    shares: Floats = found / found.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _arrivals(jobs: Sequence[SeenJob], came: Floats, window: Window, notes: list[str]) -> dict[str, Any]:
