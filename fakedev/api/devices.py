@@ -18,6 +18,7 @@ from fakedev.fleet.entities.selectors import no_node, resolve_here
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import describe_explanations, describe_link_explanations
 from fakedev.fleet.levels import DEVICE
+from fakedev.web.http_limits import HttpError
 from fakedev.web.items import Items, ItemsResource, in_order
 from fakedev.web.paths import DEVICE as DEVICE_PATH
 from fakedev.web.paths import DEVICES, HISTORY
@@ -33,7 +34,7 @@ from fakedev.web.query import (
     shown,
 )
 from fakedev.web.request import Request
-from fakedev.web.response import HttpError, Response, as_http_error, json_response
+from fakedev.web.response import Response, as_http_error, json_response
 
 #: Rows of an answer about the past: devices times quantities.
 MAX_ROWS: Final = 64

@@ -18,12 +18,13 @@ from fakedev.fleet.entities.selectors import no_node
 from fakedev.fleet.entities.state import Level
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.facts import link_facts, switch_facts
+from fakedev.web.http_limits import HttpError
 from fakedev.web.items import Items, ItemsResource, described_key
 from fakedev.web.paths import FIND, NODES
 from fakedev.web.query import ApiCollection, ApiPage, ApiResource, MissingItem, argument, counted, shown
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer
-from fakedev.web.response import HttpError, json_response
+from fakedev.web.response import json_response
 from fakedev.web.sliced_answers import Steps
 
 #: Most links in the topology of a node; the page of a device always has its links.

@@ -49,12 +49,13 @@ from fakedev.runtime.tls_settings import WebConfig
 from fakedev.runtime.turns import FairShare
 from fakedev.web import paths
 from fakedev.web.guard import AccessGuard
+from fakedev.web.http_limits import HttpError
 from fakedev.web.metrics import Group, OwnMetrics, OwnMetricsResource, port_metrics, scrape_metrics
 from fakedev.web.probes import AskReload, FileProblems, Health, HealthPage, NotYet, Reload
 from fakedev.web.query import ApiPage, ApiResource, MissingItem, argument, counted, missing, unknown_key
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer, Folder, NotServed, Resource, make_tree
-from fakedev.web.response import HttpError, PageStatistics, Response, ScrapeStatistics, json_response
+from fakedev.web.response import PageStatistics, Response, ScrapeStatistics, json_response
 from fakedev.web.settings import WebConfigSource
 from fakedev.web.site import Site
 from fakedev.web.sliced_answers import Steps

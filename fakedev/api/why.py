@@ -42,12 +42,13 @@ from fakedev.fleet.ticker import Ticker
 from fakedev.queues.diagnosis import queue_line
 from fakedev.queues.figures import QueueFigures
 from fakedev.scenario.rules.alert_rules import metrics_of, seconds_of, selectors_of
+from fakedev.web.http_limits import HttpError
 from fakedev.web.metrics import OwnMetrics
 from fakedev.web.paths import METRICS, NODE_METRICS, WHY
 from fakedev.web.query import ApiResource, argument
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer
-from fakedev.web.response import HttpError, as_http_error, json_response
+from fakedev.web.response import as_http_error, json_response
 from fakedev.web.sliced_answers import Steps
 
 #: Characters of a question, and devices that are explained in one answer.

@@ -14,11 +14,12 @@ from typing import Any, Final, Generic, TypeVar
 
 import orjson
 
+from fakedev.web.http_limits import HttpError
 from fakedev.web.paths import WebPath
 from fakedev.web.query import ApiResource, argument, counted, shown, whole_number
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer
-from fakedev.web.response import HttpError, Response, json_response
+from fakedev.web.response import Response, json_response
 from fakedev.web.sliced_answers import Steps
 
 T = TypeVar("T")

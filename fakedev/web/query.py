@@ -10,10 +10,11 @@ from typing import Any, Final
 import orjson
 
 from fakedev.base.errors import nearest_name
+from fakedev.web.http_limits import HttpError
 from fakedev.web.paths import DEVICE_HISTORY, WebPath
 from fakedev.web.request import Request
 from fakedev.web.resource import Resource
-from fakedev.web.response import HttpError, Response, json_response
+from fakedev.web.response import Response, json_response
 
 #: Characters of a name from the peer that an error repeats.
 _MAX_SHOWN: Final = 100

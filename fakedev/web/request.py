@@ -20,7 +20,8 @@ from fakedev.web.channel import Channel, too_large
 from fakedev.web.encoding import Body, accepts_gzip
 from fakedev.web.guard import unauthorized
 from fakedev.web.heads import Head
-from fakedev.web.response import JSON, HttpError, PageStatistics, Response, error_response
+from fakedev.web.http_limits import HttpError
+from fakedev.web.response import JSON, PageStatistics, Response, error_response
 from fakedev.web.sending import BodySender
 from fakedev.web.sliced_answers import Steps
 

@@ -10,10 +10,11 @@ import pytest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from fakedev.runtime.turns import TURN_SECONDS
+from fakedev.web.http_limits import HttpError
 from fakedev.web.metrics import OwnMetrics, OwnMetricsResource
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer, Resource
-from fakedev.web.response import HttpError, Response
+from fakedev.web.response import Response
 from fakedev.web.site import Site
 from fakedev.web.sliced_answers import Steps
 from tests.support.wire.http_channels import GET, POST, site
