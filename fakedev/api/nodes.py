@@ -5,12 +5,13 @@ The search looks at nodes, pools, models, and the workloads and pods on devices.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
+from fakedev.base.steps import Steps
 from fakedev.exporters.cache import Pages
 from fakedev.fleet.describe import describe_node
 from fakedev.fleet.entities.roster import Roster, RosterNode
@@ -24,8 +25,7 @@ from fakedev.web.paths import FIND, NODES
 from fakedev.web.query import ApiCollection, ApiPage, ApiResource, MissingItem, argument, counted, shown
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer
-from fakedev.web.response import json_response
-from fakedev.web.sliced_answers import Steps
+from fakedev.web.response import Response, json_response
 
 #: Most links in the topology of a node; the page of a device always has its links.
 _MAX_LINKS: Final = 1024
@@ -192,7 +192,7 @@ class Find(ApiResource):
         """``text``: a part of a name. Answers the names of the first devices, and how many there are."""
         return request.answer_in_slices(self._steps(request))
 
-    def _steps(self, request: Request) -> Steps:
+    def _steps(self, request: Request) -> Steps[Response]:
         text = argument(request, "text").lower()
         if not 0 < len(text) <= MAX_CHARACTERS:
             reason = f"text must have 1 to {MAX_CHARACTERS} characters"
@@ -210,7 +210,7 @@ class Find(ApiResource):
         return json_response({"devices": names[:_MAX_FOUND], "total": len(names)})
 
 
-def _by_work(fleet: Fleet, text: str) -> Generator[None, None, list[bool]]:
+def _by_work(fleet: Fleet, text: str) -> Steps[list[bool]]:
     """Whether each device has a workload whose name, pod, namespace or container has the text; found in steps."""
     parts, running, table = fleet.roster.parts, fleet.workloads.by_id, fleet.workloads.table
     ids, owners, devices = table.ids, table.owner, table.device

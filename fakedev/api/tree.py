@@ -29,6 +29,7 @@ from fakedev.api.racks import RackList
 from fakedev.api.static import PageFiles
 from fakedev.api.why import Why
 from fakedev.api.workloads import FaultsApi, Over, Workloads, fault_kinds
+from fakedev.base.steps import Steps
 from fakedev.config.configuration import Configuration, WebEndpoint
 from fakedev.exporters.cache import Pages, Selection
 from fakedev.exporters.discovery import node_chooser, target_of
@@ -58,7 +59,6 @@ from fakedev.web.resource import Answer, Folder, NotServed, Resource, make_tree
 from fakedev.web.response import PageStatistics, Response, ScrapeStatistics, json_response
 from fakedev.web.settings import WebConfigSource
 from fakedev.web.site import Site
-from fakedev.web.sliced_answers import Steps
 
 if TYPE_CHECKING:
     from fakedev.scenario.live import LiveScenario
@@ -292,7 +292,7 @@ class Discovery(Resource):
         """All targets, or those of ``?pool=`` and ``?shard=``; their address is the Host of this request."""
         return request.answer_in_slices(self._steps(request))
 
-    def _steps(self, request: Request) -> Steps:
+    def _steps(self, request: Request) -> Steps[Response]:
         host = (request.getHeader(b"host") or b"localhost").decode("latin-1")
         pool, shard = argument(request, "pool"), argument(request, "shard")
         roster = self._fleet.roster

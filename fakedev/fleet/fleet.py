@@ -22,6 +22,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.base.errors import Refused
+from fakedev.base.steps import AT_ONCE, Steps, result_of
 from fakedev.fleet.budget import Budget
 from fakedev.fleet.cluster.lifecycle import Around, Cluster
 from fakedev.fleet.compiled import CompiledFleet
@@ -44,7 +45,6 @@ from fakedev.fleet.racks.racks import NO_BOUNDS
 from fakedev.fleet.spec.fault_kinds import Scope
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import RecordHead, key_of_limit
-from fakedev.fleet.steps import AT_ONCE, Steps, result_of
 from fakedev.fleet.tallies import Tallies
 from fakedev.fleet.workloads.configured import (
     NO_STARTS,

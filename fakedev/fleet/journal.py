@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.base.framed_lines import checked
+from fakedev.base.steps import Steps
 from fakedev.fleet.entities.reindex import Reindex
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.selectors import words_of
@@ -38,7 +39,6 @@ from fakedev.fleet.events import (
 )
 from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.rules import Change
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.workload import Verdict, Workload
 
 _LONGEST_TEXT: Final = 400

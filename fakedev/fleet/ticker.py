@@ -14,10 +14,10 @@ from twisted.logger import Logger
 
 from fakedev.base.errors import Refused
 from fakedev.base.histograms import TICK_BUCKETS, Histogram
+from fakedev.base.steps import Steps
 from fakedev.fleet.events import ChangeClock
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fleet_spec import MAX_SPEED
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.runtime.clock import no_op
 from fakedev.runtime.memory import collector_paused

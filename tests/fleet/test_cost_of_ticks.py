@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fakedev.base.errors import Refused
+from fakedev.base.steps import result_of
 from fakedev.fleet.entities import selectors
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.selectors import resolve
@@ -19,7 +20,6 @@ from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.page_faults import FROZEN_TIMES
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.journal import JournalEntry
-from fakedev.fleet.steps import result_of
 from fakedev.fleet.workloads import table
 from fakedev.fleet.workloads.running import WorkShares
 from tests.support.fleet.faulty_fleets import boards_of, inject

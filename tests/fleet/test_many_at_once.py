@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fakedev.base.steps import result_of
 from fakedev.fleet.events import ClearFaults, DropWorkloads, Event, StopWorkloads
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import MAX_VERDICTS_AT_ONCE, WorkloadHub
@@ -18,7 +19,6 @@ from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.journal_files import MAX_ENTRIES_AT_ONCE, JournalFile
 from fakedev.fleet.record import head_line, read_record
 from fakedev.fleet.spec.limits import RecordHead
-from fakedev.fleet.steps import result_of
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.lines.json_lines import Notification
 from fakedev.lines.outbox import MAX_BYTES

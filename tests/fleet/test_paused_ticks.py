@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from fakedev.base.steps import Steps
 from fakedev.fleet.events import ClearFault, DropWorkloads, Event, InjectFault, Stamped, StartWorkload, StopWorkload
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.port import WorkloadPortFactory
 from fakedev.fleet.spec.fault_kinds import fault_from_fields
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.ticker import Ticker
 from fakedev.fleet.workloads.workload import Verdict
 from tests.support.application import BEGIN, AppReactor, LineClient, MemoryApplication, application

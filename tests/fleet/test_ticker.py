@@ -9,11 +9,11 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import LogEvent, LogLevel
 
 from fakedev.base.errors import Refused
+from fakedev.base.steps import Steps
 from fakedev.fleet.events import ChangeClock, Stamped, StartWorkload, StopWorkload
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.workload_fields import workload_from_fields
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.ticker import MAX_TICKS, Ticker
 from fakedev.fleet.workloads.workload import Verdict
 from tests.support.application import BEGIN, SMALL, AppReactor

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.base.steps import Steps, spans
 from fakedev.fleet.entities.reindex import FleetReindex, Reindex
 from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import Level, Positions
 from fakedev.fleet.spec.quantities import IMEX_DOMAIN_WORDS
-from fakedev.fleet.steps import Steps, spans
 from fakedev.fleet.workloads.workload import Workload, is_owner
 
 #: The quantities that are labels too: the words for 0, 1, ...; none for whole numbers.

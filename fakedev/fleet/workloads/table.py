@@ -15,11 +15,11 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.base.steps import Steps
 from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.state import Mask, Positions, Rows, column
 from fakedev.fleet.spec.quantities import AS_TRAFFIC, ENGINES, PROCESS_QUANTITIES
 from fakedev.fleet.spec.workload_spec import Activities, Intensity, MetricUse, WorkloadSpec
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, MetricUses
 from fakedev.fleet.workloads.fluctuation import first_noise, next_noise
 from fakedev.fleet.workloads.limit_rows import LimitRows

@@ -133,9 +133,6 @@ class FaultObjects(Writer):
     def deleted(self, item: DeviceFault) -> None:
         self._end(item.uid)
 
-    def lost(self, reason: str) -> None:
-        """What is known stays until there is a new list."""
-
     def pause(self) -> None:
         """Another fakedev writes now."""
         self._is_away = True
