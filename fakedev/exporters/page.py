@@ -19,8 +19,9 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.base.groups import grouped
 from fakedev.exporters.family import NO_LINES, Family, GroupTexts, Labelled, Lines, RowKinds
-from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
+from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, Layout, RowSpec
 from fakedev.exporters.labels import Labels, Template, signature
 from fakedev.exporters.numbers import formatted, number_of
 from fakedev.exporters.row_levels import FOLLOW_FROM, PAGE, PAGE_QUANTITIES, POD, WORK_LEVELS
@@ -262,9 +263,7 @@ def _batches(parts: Iterable[PagePart | None]) -> Iterator[list[PagePart]]:
 
 
 def _numbers(batch: Sequence[PagePart], state: State) -> list[list[bytes]]:
-    alike: dict[NumberFormat, list[int]] = {}
-    for place, part in enumerate(batch):
-        alike.setdefault(part.family.number, []).append(place)
+    alike = grouped((part.family.number, place) for place, part in enumerate(batch))
     found: list[list[bytes]] = [[]] * len(batch)
     for number, places in alike.items():
         values = [batch[place].family.values(batch[place].lines, state) for place in places]

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from zope.interface import Attribute, Interface, implementer
 
+from fakedev.base.groups import grouped
 from fakedev.exporters.identity import Identity, SharedDevices
 from fakedev.exporters.row_levels import POD, PROCESS, PROCESS_PART, PageLevels
 from fakedev.fleet.entities.roster import Roster, RosterNode
@@ -211,9 +212,7 @@ class DeviceSource:
         peers = self._fleet.tallies.peers
         if peers is None:
             return []
-        facts: dict[int, list[Mapping[str, str]]] = {}
-        for device, own in self._devices(node):
-            facts.setdefault(device - node.first, []).append(own)
+        facts = grouped((device - node.first, own) for device, own in self._devices(node))
         pairs = list(peers.of_node(node))
         return [(place, {**own, "peer": str(peer)}) for place, board, peer in pairs for own in facts[board]]
 

@@ -20,11 +20,11 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from fakedev.base.errors import Refused
+from fakedev.base.groups import grouped
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.events import ChangeNodes, Where, nodes_of_clusters, prepare
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import WorkloadHub
-from fakedev.fleet.spec.fleet_spec import Layout
 from fakedev.fleet.state_folder import CLUSTER_HEALTH, CannotGoOn, StateFolder
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.kubernetes.cluster import Cluster
@@ -150,9 +150,7 @@ class FleetNodes:
         joined = sorted(name for name, where in self._wanted.items() if present.get(name) != where)
         if not joined and not left:
             return
-        layouts: dict[Layout, list[str]] = {}
-        for name in joined:
-            layouts.setdefault(self._wanted[name][1], []).append(name)
+        layouts = grouped((self._wanted[name][1], name) for name in joined)
         layouts.pop((), None)
         change = ChangeNodes(
             tuple((name, self._wanted[name][0]) for name in joined),

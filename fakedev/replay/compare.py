@@ -7,7 +7,7 @@ differ by a tick. The trace is replayed in virtual time; what the simulated devi
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from zope.interface import implementer
 
 from fakedev.base.errors import Refused
+from fakedev.base.groups import grouped
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.levels import DEVICE, UNIT
 from fakedev.fleet.spec.fleet_spec import FleetSpec
@@ -360,10 +361,7 @@ def _means(
 
 def _ticks_with_others(plan: Plan, watched: Sequence[Placed], tick: float) -> list[int]:
     """The ticks, at most, in which a watched job has a device that another has, too: one begins as the other ends."""
-    by_device: dict[tuple[int, int], list[Placed]] = defaultdict(list)
-    for placed in plan.placement.placed:
-        for index in placed.indices:
-            by_device[placed.node, index].append(placed)
+    by_device = grouped(((placed.node, index), placed) for placed in plan.placement.placed for index in placed.indices)
     shared: Counter[str] = Counter()
     for jobs in by_device.values():
         for before, after in pairwise(sorted(jobs, key=lambda each: each.start_seconds)):

@@ -6,7 +6,7 @@ Formats share the folder that tables come from, checks of times, and nodes for j
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from zope.interface import Attribute, Interface
 
+from fakedev.base.groups import grouped
 from fakedev.replay.table_reader import PLAIN, Column, JsonRecords, TableForm, TableRows
 
 #: The share of a whole device, in thousandths: shares add up without rounding.
@@ -277,9 +278,7 @@ def nodes_of_table(
 
 def nodes_of_jobs(jobs: Sequence[TraceJob]) -> list[TraceNode]:
     """Nodes for jobs: those that jobs name, each as large as its peak; without any, nodes of eight for the peak."""
-    by_node: dict[str, list[TraceJob]] = defaultdict(list)
-    for job in jobs:
-        by_node[job.node].append(job)
+    by_node = grouped((job.node, job) for job in jobs)
     unnamed = by_node.pop("", [])
     nodes = [TraceNode(name, _model(own), _devices(own)) for name, own in sorted(by_node.items())]
     count = math.ceil(most_devices(unnamed) / DEVICES_PER_NODE)

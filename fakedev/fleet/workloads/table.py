@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.base.groups import grouped
 from fakedev.base.steps import Steps
 from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.state import Mask, Positions, Rows, column
@@ -544,11 +545,7 @@ def _speeds(
 
 def _uses(specs: Sequence[WorkloadSpec]) -> dict[str, list[tuple[int, MetricUse]]]:
     """The demand for each metric: (position of the workload, its use of the metric)."""
-    found: dict[str, list[tuple[int, MetricUse]]] = {}
-    for place, spec in enumerate(specs):
-        for use in spec.uses:
-            found.setdefault(use.metric, []).append((place, use))
-    return found
+    return grouped((use.metric, (place, use)) for place, spec in enumerate(specs) for use in spec.uses)
 
 
 def _intense(specs: Sequence[WorkloadSpec]) -> list[tuple[int, MetricUse]]:

@@ -16,6 +16,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final
 
+from fakedev.base.groups import grouped
 from fakedev.fleet.spec.fleet_spec import PoolSpec
 from fakedev.fleet.spec.known_boards import Board
 from fakedev.fleet.spec.offers import OPERATOR_NODE_LABEL, MigStrategy
@@ -325,9 +326,7 @@ def _gpu(devices: NodeDevices, index: int, uses: Sequence[GpuUse]) -> dict[str, 
 
 def _by_uid(uses: Sequence[GpuUse]) -> dict[str, Any]:
     """One entry for each pod; those of its containers together."""
-    by_uid: dict[str, list[GpuUse]] = {}
-    for use in uses:
-        by_uid.setdefault(use.uid or use.name, []).append(use)
+    by_uid = grouped((use.uid or use.name, use) for use in uses)
     return {
         uid: {
             "utilization": {

@@ -14,6 +14,7 @@ from enum import Enum
 from statistics import median
 from typing import Final
 
+from fakedev.base.groups import grouped
 from fakedev.exporters.identity import Identity, LabelSpec
 from fakedev.exporters.labels import Template
 from fakedev.fleet.entities.naming import device_facts
@@ -316,10 +317,9 @@ class _Scorer:
         group_of = self._group_of
         if group_of is None:
             return [incident]
-        groups: dict[str, list[str]] = {}
-        for unit in incident.devices:
-            for device in sorted(self._labels.owners([unit])):
-                groups.setdefault(group_of(device), []).append(device)
+        groups = grouped(
+            (group_of(device), device) for unit in incident.devices for device in sorted(self._labels.owners([unit]))
+        )
         if len(groups) < 2:
             return [incident]
         divided = [replace(incident, devices=tuple(dict.fromkeys(devices))) for devices in groups.values()]
