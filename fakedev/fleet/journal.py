@@ -24,17 +24,14 @@ from fakedev.fleet.entities.state import Level, Mask, Positions
 from fakedev.fleet.events import (
     ChangeClock,
     ChangeNodes,
-    ClearFault,
     ClearFaults,
     DivideBoard,
-    DropWorkload,
     DropWorkloads,
     InjectFault,
     Reload,
     Reset,
     Stamped,
     StartWorkload,
-    StopWorkload,
     StopWorkloads,
 )
 from fakedev.fleet.faults.faults import Faults
@@ -140,20 +137,16 @@ def entry_of_event(stamped: Stamped, seconds: float) -> JournalEntry:
     match stamped.event:
         case StartWorkload(workload):
             kind, scope, text = "start", f"w{stamped.sequence}", f"{workload.name} on {','.join(workload.devices)}"
-        case StopWorkload(workload_id, reason):
-            kind, scope, text = "stop", workload_id, reason
         case StopWorkloads(workload_ids, reason):
             kind, scope, text = "stop", _some(workload_ids), reason
-        case DropWorkload(workload_id):
-            kind, scope, text = "drop", workload_id, "its peer is gone"
         case DropWorkloads(workload_ids):
-            kind, scope, text = "drop", _some(workload_ids), "their peer is gone"
+            whose = "its" if len(workload_ids) == 1 else "their"
+            kind, scope, text = "drop", _some(workload_ids), f"{whose} peer is gone"
         case InjectFault(fault):
             of_node = f" of {fault.node}" if fault.node else ""
             kind, scope, text = "fault", f"f{stamped.sequence}", f"{fault.kind} on {','.join(fault.devices)}{of_node}"
-        case ClearFault() | ClearFaults() as clear:
-            ids = (clear.fault_id,) if isinstance(clear, ClearFault) else clear.fault_ids
-            kind, scope, text = "clear", _some(ids), "cleared"
+        case ClearFaults(fault_ids):
+            kind, scope, text = "clear", _some(fault_ids), "cleared"
         case ChangeClock(_, _, reason):
             kind, scope, text = "clock", "clock", reason
         case Reload(compiled, _):

@@ -7,7 +7,7 @@ import pytest
 
 from fakedev.base.errors import Refused
 from fakedev.fleet.describe import device_describer, workload_describer
-from fakedev.fleet.events import ChangeClock, DropWorkload, Event, Stamped, StopWorkload
+from fakedev.fleet.events import ChangeClock, DropWorkloads, Event, Stamped, StopWorkloads
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.limits import Limits
 from tests.support.fleet.faulty_fleets import busy
@@ -53,11 +53,11 @@ class TestEvents:
     @pytest.mark.parametrize(
         ("profile", "ticks", "events", "verdicts"),
         [
-            ("50", 1, [DropWorkload("w1")], []),
-            ("50", 0, [DropWorkload("w1")], []),
-            ("50", 0, [StopWorkload("w1")], [(1, "w1", 0, "stopped")]),
-            ("50", 1, [StopWorkload("w1"), DropWorkload("w1")], [(2, "w1", 0, "stopped")]),
-            ("50:0:2", 1, [StopWorkload("w1")], [(2, "w1", 0, "stopped")]),
+            ("50", 1, [DropWorkloads(("w1",))], []),
+            ("50", 0, [DropWorkloads(("w1",))], []),
+            ("50", 0, [StopWorkloads(("w1",))], [(1, "w1", 0, "stopped")]),
+            ("50", 1, [StopWorkloads(("w1",)), DropWorkloads(("w1",))], [(2, "w1", 0, "stopped")]),
+            ("50:0:2", 1, [StopWorkloads(("w1",))], [(2, "w1", 0, "stopped")]),
         ],
         ids=["dropped", "dropped before it ran", "stopped before it ran", "stopped and dropped", "stopped at its end"],
     )
@@ -87,7 +87,7 @@ class TestEvents:
     def test_names_and_ids(self) -> None:
         """A name finds all workloads that have it, oldest first; an id finds one, and is never used again."""
         fleet = make_fleet()
-        fleet.apply(DropWorkload(start(fleet)))
+        fleet.apply(DropWorkloads((start(fleet),)))
         ids = [start(fleet, name="same"), start(fleet, name="other"), start(fleet, name="same")]
         assert ids == ["w3", "w4", "w5"]
         assert [fleet.workloads.find(each) for each in ("same", "w4", "none")] == [["w3", "w5"], ["w4"], []]
@@ -125,7 +125,7 @@ class TestRefused:
         fleet = make_fleet(record=kept.append)
         workload_id = start(fleet, profile="50:0:1")
         fleet.advance()
-        for event in (StopWorkload(workload_id), DropWorkload(workload_id), StopWorkload("w77")):
+        for event in (StopWorkloads((workload_id,)), DropWorkloads((workload_id,)), StopWorkloads(("w77",))):
             with pytest.raises(Refused, match=r"^no workload 'w"):
                 fleet.apply(event)
         again = start(fleet)
@@ -247,7 +247,7 @@ def test_a_fleet_that_is_full() -> None:
         "full", "limits.workloads is 2: 1 more are needed, and 0 remain: stop some, or raise limits.workloads",
         "limits.workloads",
     )  # fmt: skip
-    fleet.apply(DropWorkload(first))
+    fleet.apply(DropWorkloads((first,)))
     assert start(fleet) == "w4"
 
 

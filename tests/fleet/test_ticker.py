@@ -10,7 +10,7 @@ from twisted.logger import LogEvent, LogLevel
 
 from fakedev.base.errors import Refused
 from fakedev.base.steps import Steps
-from fakedev.fleet.events import ChangeClock, Stamped, StartWorkload, StopWorkload
+from fakedev.fleet.events import ChangeClock, Stamped, StartWorkload, StopWorkloads
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.workload_fields import workload_from_fields
@@ -326,7 +326,7 @@ class TestTicker:
     @pytest.mark.slow
     def test_verdicts_of_an_advance(self) -> None:
         self.start_workload("50:0:200,20:0:10")
-        self.fleet.apply(StopWorkload("w2", "enough"))
+        self.fleet.apply(StopWorkloads(("w2",), "enough"))
         self.start_workload("50:0:200")
         success_result_of(self.ticker.advance(360))
         assert [verdict.text for told in self.told for verdict in told] == ["enough", "OK"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fakedev.base.errors import Refused
-from fakedev.fleet.events import ClearFault
+from fakedev.fleet.events import ClearFaults
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.facts import faults_of_link
 from fakedev.fleet.links.link_levels import link_history
@@ -286,7 +286,7 @@ class TestDomains:
         late = start(fleet, "nvl-[2-3]/*", "20:0:0", metrics={"fabric-tx": "10%"})
         [verdict] = fleet.advance()
         assert (verdict.workload_id, verdict.code) == (late, 1) and "IMEX daemon of nvl-2/0 is down" in verdict.text
-        fleet.apply(ClearFault(fault))
+        fleet.apply(ClearFaults((fault,)))
         verdicts = [*fleet.advance(), *fleet.advance()]
         assert [verdict.workload_id for verdict in verdicts] == [wide]
         assert "started anew" in verdicts[0].text
