@@ -191,7 +191,6 @@ def is_exporter_metric(metric: str) -> bool:
 
 
 def shows_any(identity: Identity, metrics: Iterable[str]) -> bool:
-    """Whether an identity has one of some metrics."""
     return any(_family_of(identity, metric) is not None for metric in metrics)
 
 

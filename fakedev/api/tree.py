@@ -103,7 +103,6 @@ class Program:
 
     @property
     def fleet(self) -> Fleet:
-        """The simulated fleet."""
         return self.hub.fleet
 
     @property
@@ -117,7 +116,6 @@ _NO_SCENARIO: Final = "no scenario is played: start with --scenario FILE"
 
 
 def add_api(root: Resource, program: Program) -> None:
-    """Add the API to a tree."""
     fleet, pages, history, tester = program.fleet, program.pages, program.history, program.tester
     scenario = program.scenario
     resources: dict[paths.WebPath, ApiResource] = {

@@ -59,7 +59,6 @@ class Endpoints:
     def workloads(
         self, entries: Iterable[Values], nodes: Mapping[str, NodeSpec], *, complete: bool
     ) -> tuple[WorkloadListen, ...]:
-        """The workload endpoints."""
         return tuple(found for values in entries if (found := self._workload(values, nodes, complete)) is not None)
 
     def lines(self, entries: Iterable[Values], what: str) -> tuple[LineListen, ...]:

@@ -140,7 +140,6 @@ def clock_advancing(percent: float, tick: int, target: int) -> Notification:
 
 
 def workload_ended(workload_id: str, name: str, code: int, text: str) -> Notification:
-    """The notification that a workload has ended."""
     return Notification(
         f"ended {quote_word(name)} {code} {text}",
         {"event": "ended", "workload": workload_id, "name": name, "code": code, "text": text},

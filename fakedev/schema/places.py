@@ -167,7 +167,6 @@ class Table:
     depth: int = 1
 
     def get(self, key: str) -> Node | None:
-        """The value of a key."""
         return next((value for name, value in self.entries if name.text == key), None)
 
 
@@ -203,7 +202,6 @@ class NodeBuilder:
         self._place = Place(file)
 
     def place(self, line: int) -> Place:
-        """A line of this document."""
         if self._lines and self._place.line != line:
             self._place = Place(self._place.file, line)
         return self._place
@@ -238,7 +236,6 @@ class NodeBuilder:
         return scalar_of(place, text, quoted, self._json and not origin, origin)
 
     def listing(self, items: list[Node], line: int) -> Listing:
-        """A list."""
         return Listing(self.place(line), tuple(items), self._weight(items, line), _depth(items))
 
     def table(self, entries: list[tuple[Scalar, Node]], line: int) -> Table:

@@ -95,7 +95,6 @@ class Cluster:
 
     @property
     def workload_ids(self) -> Collection[str]:
-        """The ids of its workloads that run."""
         return self._of.keys()
 
     def waiting(self) -> tuple[int, int]:

@@ -249,7 +249,6 @@ class _Glob:
         self._ranges = [part for part in self._parts if isinstance(part, tuple)]
 
     def fits(self, name: str) -> bool:
-        """Whether it fits a name."""
         first = self._parts[0] if self._parts else ""
         if isinstance(first, str) and not first.startswith("\0") and not name.startswith(first):
             return False

@@ -69,7 +69,6 @@ class Faults:
 
     @property
     def parts(self) -> Parts:
-        """The parts of devices."""
         return self.rules.roster.parts
 
     def start(

@@ -212,7 +212,6 @@ class Attribution:
             del self._shares[device]
 
     def _remove_owners(self, gone: Mapping[int, Sequence[str]]) -> None:
-        """Remove owners, by device."""
         firsts = []
         every, without_pod = self._holders, self._without_pod
         for device, group in gone.items():

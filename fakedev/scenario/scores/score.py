@@ -199,7 +199,6 @@ class RuleScore:
 
     @property
     def found(self) -> list[Found]:
-        """The incidents that it found."""
         return [incident for incident in self.incidents if incident.is_found]
 
     @property
