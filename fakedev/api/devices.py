@@ -218,7 +218,7 @@ def _parts(fleet: Fleet, node: RosterNode, index: int) -> dict[str, Any]:
 def _part(fleet: Fleet, node: RosterNode, unit: int, metric: str) -> dict[str, Any]:
     """A part with all its quantities, and the reasons for a metric, or for the most important."""
     explained = describe_explanations(fleet, unit, metric)["explanations"]
-    return {**describe_part(fleet, unit, dict(fleet.part_facts(node))[unit]), "explained": explained}
+    return {**describe_part(fleet, unit, dict(fleet.labels.part_facts(node))[unit]), "explained": explained}
 
 
 def _link(fleet: Fleet, node: RosterNode, index: int, number: int, metric: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ _SWITCH: Final = {"links-up": "links_up", "temperature-celsius": "temperature_ce
 def describe_topology(fleet: Fleet, node: RosterNode) -> dict[str, Any]:
     """The devices of a node, their links with the other ends, and the switches."""
     layout = fleet.roster.links
-    facts = fleet.facts(node)
+    facts = fleet.labels.facts(node)
     link_count = sum(len(layout.of(device)) for device in node.devices)
     lists_links = link_count <= _MAX_LINKS
     every = _links(fleet, node, facts) if lists_links else []
@@ -78,7 +78,7 @@ def describe_topology(fleet: Fleet, node: RosterNode) -> dict[str, Any]:
 def describe_links(fleet: Fleet, node: RosterNode, index: int) -> list[dict[str, Any]]:
     """The links of one device."""
     own = fleet.roster.links.of(node.first + index)
-    return [link for place, link in _links(fleet, node, fleet.facts(node)) if place in own]
+    return [link for place, link in _links(fleet, node, fleet.labels.facts(node)) if place in own]
 
 
 def _links(fleet: Fleet, node: RosterNode, facts: Sequence[Mapping[str, str]]) -> list[tuple[int, dict[str, Any]]]:

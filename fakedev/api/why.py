@@ -253,7 +253,7 @@ class Why(ApiResource):
         lines = [f"{each.workload_id} {each.spec.name} runs on {fleet.journal.names(each.devices)}" for each in found]
         for unit in dict.fromkeys(unit for workload in found for unit in workload.devices.tolist()):
             device = self._labelled(unit)
-            owner = fleet.owner_facts(device).get("pod", "")
+            owner = fleet.labels.attribution.facts(device).get("pod", "")
             name = fleet.roster.unit_name(device)
             if owner == pod:
                 lines.append(self._series_of(device, pod))
@@ -516,10 +516,10 @@ class Why(ApiResource):
         if _UUID.fullmatch(word):
             wanted = word.split("-", 1)[1].lower() if word[:4] in ("GPU-", "MIG-") else word.lower()
             for node in roster.shown:
-                for index, facts in enumerate(self._fleet.facts(node)):
+                for index, facts in enumerate(self._fleet.labels.facts(node)):
                     if facts.get("uuid", "").lower().removeprefix("gpu-") == wanted:
                         return [node.first + index]
-                for unit, facts in self._fleet.part_facts(node):
+                for unit, facts in self._fleet.labels.part_facts(node):
                     if wanted in (facts.get("uuid", "").lower(), facts.get("mig_uuid", "").lower()):
                         return [unit]
                 yield

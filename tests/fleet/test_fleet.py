@@ -266,7 +266,7 @@ def test_devices_at_one_tick() -> None:
     assert expected[1]["facts"]["pod"] == "before"
     node = fleet.roster.nodes[0]
     now = [device_describer(fleet, [device])(device) for device in node.devices]
-    assert [each["facts"] for each in now] == fleet.facts(node)
+    assert [each["facts"] for each in now] == fleet.labels.facts(node)
 
 
 def test_workloads_at_one_tick() -> None:

@@ -108,10 +108,10 @@ class TestPods:
 
             sys.setprofile(note)
             try:
-                result_of(fleet._labels.attribution.remove(found))
+                result_of(fleet.labels.attribution.remove(found))
             finally:
                 sys.setprofile(None)
-            assert fleet._labels.attribution.facts(0)["pod"] == f"p{count - 1}"
+            assert fleet.labels.attribution.facts(0)["pod"] == f"p{count - 1}"
             return lookups
 
         assert cost(200) == cost(20)

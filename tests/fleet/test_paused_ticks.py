@@ -49,7 +49,7 @@ class Told:
         fleet = self.fleet
         arrays = [level.arrays for level in fleet.state.levels.values()]
         levels = [(name, array[name].tobytes()) for array in arrays for name in array]
-        facts = [fleet.facts(node) for node in fleet.roster.nodes]
+        facts = [fleet.labels.facts(node) for node in fleet.roster.nodes]
         return self.events, self.entries, self.verdicts, levels, facts, fleet.limits(), fleet.past.ends()
 
 

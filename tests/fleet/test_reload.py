@@ -235,7 +235,7 @@ class TestFault:
                 for node in still.roster.nodes:
                     moved = moving.roster.node(node.name)
                     assert moved is not None
-                    assert moving.shared_facts(moved) == still.shared_facts(node)
+                    assert moving.labels.shared_facts(moved) == still.labels.shared_facts(node)
 
     def test_faults_without_devices_are_over(self) -> None:
         fleet = make_fleet(boards_of("h100", nodes=2))

@@ -116,7 +116,7 @@ class TestFabric:
 
     def test_a_partition_is_a_clique_of_its_own(self) -> None:
         fleet = make_fleet(racks_of(replace(_RACKS, partition=8)), seed=3)
-        facts = [fleet.facts(node)[0] for node in fleet.roster.nodes]
+        facts = [fleet.labels.facts(node)[0] for node in fleet.roster.nodes]
         assert [fact["fabric_clique_id"] for fact in facts] == ["0", "0", "1", "1"] * 2
         assert len({fact["fabric_cluster_uuid"] for fact in facts}) == 2
         start(fleet, "nvl-0/*", "100:0:0", metrics={"fabric-tx": "50%"})
@@ -299,7 +299,7 @@ class TestDomains:
         words = [f"nvl-{gpu // 4}/{gpu % 4}" for gpu in range(size)]
         start(fleet, ",".join(words), "100:0:0", kind="training", metrics={"fabric-tx": "40%"})
         advance(fleet, 3)
-        facts = [own for node in fleet.roster.nodes for own in fleet.facts(node)]
+        facts = [own for node in fleet.roster.nodes for own in fleet.labels.facts(node)]
         assert [int(own["fabric_clique_id"]) for own in facts] == [gpu // size for gpu in range(72)]
         arrays = fleet.state.levels["device"].arrays
         sent, received = arrays["fabric_tx_bytes_per_second"], arrays["fabric_rx_bytes_per_second"]

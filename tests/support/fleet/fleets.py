@@ -121,4 +121,4 @@ def labels_of(fleet: Fleet, node: str, names: Sequence[str]) -> list[tuple[str, 
     """Some facts of each device of a node."""
     found = fleet.roster.node(node)
     assert found is not None, node
-    return [tuple(facts[name] for name in names) for facts in fleet.facts(found)]
+    return [tuple(facts[name] for name in names) for facts in fleet.labels.facts(found)]
