@@ -241,12 +241,12 @@ def _after(fleet: Fleet, since: str) -> Callable[[JournalEntry], bool]:
         text = f"since: {since[:40]!r} is no duration, as 10m, and no time, as 2026-11-26T10:04:05Z"
         raise Refused("bad-argument", text, "since") from None
     wall_seconds = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-    return lambda entry: fleet.wall_seconds(entry.tick) >= wall_seconds
+    return lambda entry: fleet.clock.past_seconds(entry.tick) >= wall_seconds
 
 
 def describe_entry(fleet: Fleet, entry: JournalEntry) -> dict[str, Any]:
     """An entry of the journal with its wall time."""
-    return {**entry.fields(), "at": wall_time(fleet.wall_seconds(entry.tick))}
+    return {**entry.fields(), "at": wall_time(fleet.clock.past_seconds(entry.tick))}
 
 
 def describe_limits(fleet: Fleet, device: int) -> dict[str, list[list[Any]]]:

@@ -75,6 +75,7 @@ class Fleet:
     :param tell: receives the entries of the journal, in order.
     :ivar state: the true state, for limits and answers; a new one each tick.
     :ivar shown: the state that pages show: differs from ``state`` where exporters have faults.
+    :ivar clock: the wall times of ticks.
     :ivar labels: the facts of devices and parts.
     :ivar budget: what workloads and faults take of the limits.
     :ivar past: the last workloads that ended, and the last faults that are over.
@@ -100,12 +101,12 @@ class Fleet:
         self._endings = Endings(self.roster, self.workloads, compiled.device_limits)
         self.budget = Budget(spec.limits)
         self.faults = Faults(spec.seed, compiled.fault_rules, self.budget)
-        self._clock = WallClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
+        self.clock = WallClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self.intake = Intake(
             self.workloads, self.labels.attribution, self.faults, compiled.admission, self.budget
         )
         self._configured = ConfiguredWork(self.intake, self.faults, self.budget)
-        self._door = Door(self.intake, self.faults, self._configured, self._clock, self.journal, record)
+        self._door = Door(self.intake, self.faults, self._configured, self.clock, self.journal, record)
         self._configured.start_workloads(spec.base)
         self._configured.start_faults(spec.faults)
         self.page_faults = NodePageFaults(self.faults, self.roster)
@@ -128,13 +129,13 @@ class Fleet:
     def _first_tallies(self, levels: Levels, tick: int) -> Tallies:
         tallies = Tallies(self.spec.tallies, self.roster, self.compiled.quantities)
         seconds = tick * self.spec.tick_seconds
-        tallies.note([], levels[DEVICE], None, None, self._relations.conditions, seconds, self.due_seconds(tick))
+        tallies.note([], levels[DEVICE], None, None, self._relations.conditions, seconds, self.clock.due_seconds(tick))
         return tallies
 
     def _set_state(self, tick: int, levels: Levels) -> None:
         self.labels.level = levels[UNIT]
         seconds = tick * self.spec.tick_seconds
-        self.state = self.shown = State(tick, seconds, self.due_seconds(tick), levels, self.labels.latest)
+        self.state = self.shown = State(tick, seconds, self.clock.due_seconds(tick), levels, self.labels.latest)
 
     def outside(self) -> tuple[object, object]:
         """Who gets the events and the entries of the journal: ``record`` and ``tell``."""
@@ -167,14 +168,6 @@ class Fleet:
             array: Floats = state.levels[DEVICE].arrays[name]
             return array
         raise AttributeError(f"a fleet has no quantity or attribute {name!r}")
-
-    def due_seconds(self, tick: int) -> float:
-        """The wall time at which a tick is due, in seconds since 1970."""
-        return self._clock.due_seconds(tick)
-
-    def wall_seconds(self, tick: int) -> float:
-        """The wall time of a past tick, in seconds since 1970: when it was due by the clock of that time."""
-        return self._clock.past_seconds(tick)
 
     # -- the door ---------------------------------------------------------------------------------
 
@@ -299,7 +292,7 @@ class Fleet:
         shown = self.shown.levels
         self.reports = reports_of_boards(levels[DEVICE].arrays, past[DEVICE], faults, conditions.lost)
         if self.tallies.are_shown:
-            due = self.due_seconds(self.state.tick + 1)
+            due = self.clock.due_seconds(self.state.tick + 1)
             entities = self.tallies.note(self.reports, levels[DEVICE], past[DEVICE], faults, conditions, end, due)
             self.labels.change(entities)
             yield
@@ -316,7 +309,7 @@ class Fleet:
         :param before: what they showed a tick ago.
         """
         seen = yield from self._exporter_faults.shown(
-            levels[UNIT], past, self.faults, start_seconds, self.due_seconds(self.state.tick - 1)
+            levels[UNIT], past, self.faults, start_seconds, self.clock.due_seconds(self.state.tick - 1)
         )
         if seen is not levels[UNIT]:
             yield

@@ -209,7 +209,7 @@ class TestClock:
         fleet = make_fleet(tick_seconds=0.25, epoch_seconds=1000)
         advance(fleet, 3)
         assert (fleet.state.tick, fleet.state.seconds, fleet.state.wall_seconds) == (3, 0.75, 1000.75)
-        assert fleet.due_seconds(4) == 1001
+        assert fleet.clock.due_seconds(4) == 1001
         fast = make_fleet(wall_per_tick=0.1, epoch_seconds=1000)
         advance(fast, 5)
         assert (fast.state.seconds, fast.state.wall_seconds) == (5, 1000.5)
@@ -219,7 +219,7 @@ class TestClock:
         fleet = make_fleet(epoch_seconds=1000)
         advance(fleet, 10)
         fleet.apply(ChangeClock(5000, 2))
-        assert (fleet.state.wall_seconds, fleet.due_seconds(11)) == (1010, 5002)
+        assert (fleet.state.wall_seconds, fleet.clock.due_seconds(11)) == (1010, 5002)
         advance(fleet, 3)
         assert (fleet.state.seconds, fleet.state.wall_seconds) == (13, 5006)
         fleet.apply(ChangeClock(9000, 0))
