@@ -135,6 +135,10 @@ def _nodes(words: Sequence[str], whole: Roster, node: str) -> Nodes:
     return frozenset(np.unique(whole.node_positions(resolve(words, whole, node))).tolist())
 
 
+#: What a compiled fleet depends on.
+_COMPILED: Final = ("pools", "seed", "shard", "tick_seconds", "exact_sensors", "metric_names")
+
+
 class CompiledFleet:
     """The parts of a fleet without a history.
 
@@ -174,6 +178,20 @@ class CompiledFleet:
         self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)
         self.idle = self.relations.idle_level()
         self._moves: FleetReindex | None = None
+        self._is_taken = False
+
+    @classmethod
+    def taken(cls, spec: FleetSpec, ready: CompiledFleet | None = None) -> CompiledFleet:
+        """What a fleet uses: what was compiled before if it is of the same nodes and no fleet has it, else a new one.
+
+        :param ready: compiled before, perhaps with another epoch and without the workloads.
+        """
+        if ready is None or ready._is_taken or any(getattr(ready.spec, it) != getattr(spec, it) for it in _COMPILED):
+            return cls(spec)
+        ready._is_taken, ready.spec = True, spec
+        ready.relations.set_epoch(spec.epoch_seconds)
+        ready.admission.prepare(spec.base)
+        return ready
 
     def reindex_from(self, old: Roster) -> FleetReindex:
         """The positions of another roster's devices in this one; computed at the first call."""

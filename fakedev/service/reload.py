@@ -312,7 +312,7 @@ class Reloader(Part):
         if configuration.epoch_is_start:
             configuration = replace(configuration, fleet=replace(configuration.fleet, epoch_seconds=epoch))
         configuration = replace(configuration, fleet=with_nodes_of(configuration.fleet, now.spec))
-        compiled = CompiledFleet(configuration.fleet)
+        compiled = CompiledFleet.taken(configuration.fleet, configuration.compiled)
         compiled.reindex_from(now.roster)
         return configuration, replace(head, epoch_seconds=epoch), compiled
 
