@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fakedev.base.errors import nearest_name
+from fakedev.base.errors import first_names, nearest_name
 from fakedev.exporters.identity import AT_TIMES, FamilySpec, Identity, Layout, RowSpec, without_parts
 from fakedev.exporters.numbers import formatted
 from fakedev.exporters.page import LabelCache, Page
@@ -595,5 +595,4 @@ def _named(labels: Labels) -> str:
 
 
 def _listed(values: Sequence[str]) -> str:
-    shown = ", ".join(repr(value) if value else "empty" for value in values[:_MAX_LISTED])
-    return shown + (f" and {len(values) - _MAX_LISTED} more" if len(values) > _MAX_LISTED else "")
+    return first_names([repr(value) if value else "empty" for value in values], _MAX_LISTED)

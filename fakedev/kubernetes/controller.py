@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from fakedev.base.errors import Refused
+from fakedev.base.errors import Refused, first_names
 from fakedev.base.groups import grouped
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.events import ChangeNodes, Where, nodes_of_clusters, prepare
@@ -180,7 +180,7 @@ class FleetNodes:
         joined, left = {name for name, _ in change.joined}, {*change.left}
         for found, what in ((joined - left, "joined"), (left - joined, "left"), (joined & left, "changed in")):
             if names := sorted(found):
-                self.log.info("nodes {what} the fleet: {names}", what=what, names=_some(names))
+                self.log.info("nodes {what} the fleet: {names}", what=what, names=first_names(names, _MAX_NAMED))
 
     def _failed(self, reason: BaseException) -> None:
         self._preparing = None
@@ -190,12 +190,6 @@ class FleetNodes:
             self.log.error("the fleet cannot have the nodes of the cluster: {reason}", reason=reason.text)
         self.problem = reason.text
         self._wanted = None  # until the cluster's nodes change, it would be refused again
-
-
-def _some(names: Sequence[str]) -> str:
-    """Names; of many the first, and the number of the others."""
-    more = len(names) - _MAX_NAMED
-    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 class HealthFile:
