@@ -51,7 +51,7 @@ class Devices(ItemsResource, ApiCollection):
 
     def item(self, name: str) -> ApiResource:
         node = self._fleet.roster.node(name)
-        return missing_node(self._fleet.roster, name) if node is None else NodeDevices(self._fleet, self._history, node)
+        return missing_node(self._fleet.roster, name) if node is None else NodeBoards(self._fleet, self._history, node)
 
     def items(self, request: Request) -> Items[int]:
         """In the order of the pages, all at the same tick."""
@@ -69,7 +69,7 @@ class Devices(ItemsResource, ApiCollection):
         )
 
 
-class NodeDevices(ApiResource):
+class NodeBoards(ApiResource):
     """The devices of one node, by index."""
 
     def __init__(self, fleet: Fleet, history: History, node: RosterNode) -> None:

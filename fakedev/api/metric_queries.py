@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from fakedev.base.errors import first_names, nearest_name
-from fakedev.exporters.identity import AT_TIMES, FamilySpec, Identity, Layout, RowSpec, without_parts
+from fakedev.exporters.identity import AT_TIMES, FamilySpec, Identity, PageLayout, RowSpec, without_parts
 from fakedev.exporters.numbers import formatted
 from fakedev.exporters.page import LabelCache, Page
 from fakedev.exporters.row_levels import FOLLOW_FROM, PAGE_QUANTITIES
@@ -241,7 +241,7 @@ class _Query:
         """What the metric's past is compared with; None unless its rows are known to belong to the devices."""
         shown = [identity for identity in self._identities.values() if shows_any(identity, [self._metric])]
         meaning = shown[0].metric_names().get(self._metric) if len(set(shown)) == 1 else None
-        if len(self._compared) != 1 or meaning is None or shown[0].layout is not Layout.FAMILIES:
+        if len(self._compared) != 1 or meaning is None or shown[0].layout is not PageLayout.FAMILIES:
             return None
         if len(self._units) != len(rows):
             return None

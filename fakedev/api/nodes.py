@@ -115,7 +115,7 @@ def _numbers(level: Level, place: int, quantities: Mapping[str, str]) -> dict[st
     }
 
 
-class Nodes(ItemsResource, ApiCollection):
+class NodeList(ItemsResource, ApiCollection):
     """The nodes."""
 
     path = NODES

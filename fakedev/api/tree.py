@@ -23,12 +23,12 @@ from fakedev.api.control import Clock, JournalApi, Occurrences, ResetApi
 from fakedev.api.devices import Devices, FleetHistory
 from fakedev.api.exporters import ExporterAddresses, selection_of, shown_words
 from fakedev.api.live import CONTENT_TYPE, LiveView
-from fakedev.api.nodes import Find, Nodes, describe_identities, unknown_pool
-from fakedev.api.queues import Queues, QueueStates
+from fakedev.api.nodes import Find, NodeList, describe_identities, unknown_pool
+from fakedev.api.queues import QueueList, QueueStates
 from fakedev.api.racks import RackList
 from fakedev.api.static import PageFiles
 from fakedev.api.why import Why
-from fakedev.api.workloads import FaultsApi, Over, Workloads, fault_kinds
+from fakedev.api.workloads import FaultsApi, Over, WorkloadList, fault_kinds
 from fakedev.base.steps import Steps
 from fakedev.config.configuration import Configuration, WebEndpoint
 from fakedev.exporters.cache import Pages, Selection
@@ -119,13 +119,13 @@ def add_api(root: Resource, program: Program) -> None:
     fleet, pages, history, tester = program.fleet, program.pages, program.history, program.tester
     scenario = program.scenario
     resources: dict[paths.WebPath, ApiResource] = {
-        paths.WORKLOADS: Workloads(program.hub),
+        paths.WORKLOADS: WorkloadList(program.hub),
         paths.FAULTS: FaultsApi(FaultHub(fleet)),
         paths.FAULT_KINDS: ApiPage(fault_kinds),
         paths.ENDED_WORKLOADS: Over(paths.ENDED_WORKLOADS, "ended workload", fleet.past.ends, fleet.past.end),
         paths.PAST_FAULTS: Over(paths.PAST_FAULTS, "past fault", fleet.past.faults, fleet.past.fault),
         paths.DEVICES: Devices(fleet, history),
-        paths.NODES: Nodes(fleet, pages),
+        paths.NODES: NodeList(fleet, pages),
         paths.RACKS: RackList(fleet),
         paths.IDENTITIES: ApiPage(partial(describe_identities, fleet, pages)),
         paths.JOURNAL: JournalApi(fleet),
@@ -133,7 +133,7 @@ def add_api(root: Resource, program: Program) -> None:
         paths.WHY: Why(pages, program.queues, program.exporters, program.ticker, program.own_metrics, history),
         paths.CLOCK: Clock(fleet, program.ticker),
         paths.RESET: ResetApi(program.hub),
-        paths.QUEUES: Queues(program.queues, program.queue_history),
+        paths.QUEUES: QueueList(program.queues, program.queue_history),
         paths.HISTORY: FleetHistory(fleet, history),
         paths.FIND: Find(fleet),
         paths.STREAM: Stream(program.live),

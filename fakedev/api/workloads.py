@@ -35,7 +35,7 @@ _LONG_BYTES: Final = 4096
 _PARAMETER: Final = ("name", "low", "high", "default", "whole", "summary")
 
 
-class Workloads(ItemsResource, ApiCollection):
+class WorkloadList(ItemsResource, ApiCollection):
     """The workloads: lists them, starts one (which lives until it is stopped, ends, or its ttl is over)."""
 
     path = WORKLOADS

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fakedev.base.groups import grouped
 from fakedev.exporters.family import NO_LINES, Family, GroupTexts, Labelled, Lines, RowKinds
-from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, Layout, RowSpec
+from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, PageLayout, RowSpec
 from fakedev.exporters.labels import Labels, Template, signature
 from fakedev.exporters.numbers import formatted, number_of
 from fakedev.exporters.row_levels import FOLLOW_FROM, PAGE, PAGE_QUANTITIES, POD, WORK_LEVELS
@@ -286,7 +286,7 @@ class Page(Generic[Group]):
         self.identity = cache.identity
         self._cache = cache
         self._openmetrics = openmetrics
-        self._sorts = cache.identity.layout is Layout.DECLARATIONS_FIRST
+        self._sorts = cache.identity.layout is PageLayout.DECLARATIONS_FIRST
         self._families = cache.families(openmetrics)
         self._groups: Sequence[Group] = ()
         self._texts: list[GroupTexts | None] = []

@@ -24,7 +24,7 @@ import numpy as np
 from fakedev.base.errors import Refused
 from fakedev.base.steps import AT_ONCE, Steps, result_of
 from fakedev.fleet.budget import Budget
-from fakedev.fleet.cluster.lifecycle import Around, Cluster
+from fakedev.fleet.cluster.lifecycle import Around, SimulatedCluster
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.devices.reports import reports_of_boards
 from fakedev.fleet.door import Door, WallClock
@@ -114,7 +114,7 @@ class Fleet:
         self.page_faults = NodePageFaults(self.faults, self.roster)
         self._exporter_faults = ExporterFaults(self.roster.parts, spec.epoch_seconds)
         self.intake.apply_changes(0, 0.0)
-        self.cluster: Cluster | None = None
+        self.cluster: SimulatedCluster | None = None
         self._begin_cluster(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
         levels = first_levels(compiled, demand, 0)
@@ -340,7 +340,7 @@ class Fleet:
         """Start the cluster of the configuration, with the jobs that are at work already."""
         self.cluster = None
         if self.spec.cluster is not None:
-            self.cluster = Cluster(self.spec, self.roster)
+            self.cluster = SimulatedCluster(self.spec, self.roster)
             result_of(self.cluster.begin(self._around(tick, now_seconds)))
 
     def _note_starts(self, workloads: Sequence[Workload], cause: str, seconds: float) -> None:
@@ -420,7 +420,7 @@ class Fleet:
             ids = set(before.workload_ids if before is not None else ()).difference(ended)
             return ended_with_configuration(self.workloads, sorted(ids))
         if self.cluster is None:
-            self.cluster = Cluster(following.spec, following.roster)
+            self.cluster = SimulatedCluster(following.spec, following.roster)
         else:
             self.cluster.note_ends(ended, self.workloads)
             self.cluster.use(following.spec, following.roster)

@@ -53,7 +53,7 @@ _IS_OVER: Final = "its pod has ended"
 _CHANGES: Final = "its pod does something else now"
 
 
-class PodWork:
+class PodWorkloads:
     """The workloads of all containers with devices.
 
     :param ended: called when the work of a container has ended by itself, with its code and the reason.
@@ -321,7 +321,7 @@ class Controller:
     def connect(
         self,
         writer: ClusterWriter,
-        work: PodWork,
+        work: PodWorkloads,
         nodes: FleetNodes,
         service: ClusterNodes,
         slices: SliceWriter | None = None,

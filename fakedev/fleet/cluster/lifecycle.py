@@ -57,7 +57,7 @@ class Around(NamedTuple):
     now_seconds: float
 
 
-class Cluster:
+class SimulatedCluster:
     """The jobs of a cluster.
 
     :ivar ends: how many jobs have ended, by how: ``finished``, ``failed``, ``stopped``, ``refused``.
