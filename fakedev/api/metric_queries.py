@@ -26,6 +26,7 @@ from fakedev.fleet.spec.fault_kinds import KINDS, MACHINE_SCOPES, Scope
 from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES
 from fakedev.scenario.rules.alert_rules import Matcher, masked, metrics_of, selectors_of, thresholds_of
 from fakedev.scenario.rules.thresholds import Threshold, beyond_thresholds
+from fakedev.scenario.samples.series import EXPORTED
 from fakedev.schema.files import Files
 
 #: Devices whose series are looked at, metrics of an expression, and texts that a line lists.
@@ -66,8 +67,6 @@ _SCRAPE_METRICS: Final = {
     "scrape_samples_post_metric_relabeling": ("absent", "lost", "node-down"),
     "scrape_series_added": ("reset", "node-down"),
 }
-#: Where a label of a target has the name of a label on the page, Prometheus gives the page's label this beginning.
-_EXPORTED: Final = "exported_"
 _HOLDS: Final = {">": gt, ">=": ge, "<": lt, "<=": le, "==": eq, "!=": ne}
 #: Nodes whose series are read in one step.
 _NODES_AT_ONCE: Final = 8
@@ -266,7 +265,7 @@ class _Query:
 
     def _as_on_page(self, matcher: Matcher) -> Matcher:
         """A matcher with the page's name of the label that Prometheus calls exported_..."""
-        name = matcher.label.removeprefix(_EXPORTED)
+        name = matcher.label.removeprefix(EXPORTED)
         is_renamed = name != matcher.label and name in self._label_names
         return matcher._replace(label=name) if is_renamed else matcher
 

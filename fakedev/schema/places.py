@@ -172,6 +172,12 @@ class Table:
 
 Node = Scalar | Listing | Table
 
+
+def entries_of(node: Node | None) -> tuple[tuple[Scalar, Node], ...]:
+    """The entries of a mapping; none of anything else."""
+    return node.entries if isinstance(node, Table) else ()
+
+
 #: Puts variables into the text of a value: text -> text, origin. Raises ValueError.
 Expand = Callable[[str], tuple[str, str]]
 

@@ -20,6 +20,7 @@ from fakedev.base.groups import grouped
 from fakedev.fleet.spec.fleet_spec import PoolSpec
 from fakedev.fleet.spec.known_boards import Board
 from fakedev.fleet.spec.offers import OPERATOR_NODE_LABEL, MigStrategy
+from fakedev.kubernetes.devices.mig_config import MIG_STATE
 from fakedev.kubernetes.devices.offered_devices import NodeDevices
 from fakedev.kubernetes.devices.resource_slices import MADE_BY
 
@@ -170,7 +171,6 @@ CONFIG_MAP: Final = "topology"
 NODE_TOPOLOGY_LABEL: Final = "node-topology"
 NODE_NAME_LABEL: Final = "node-name"
 MIG_MAPPING: Final = "run.ai/mig-mapping"
-MIG_STATE: Final = "nvidia.com/mig.config.state"
 #: Names of objects and values of labels end there.
 _LONGEST_NAME: Final = 253
 _LONGEST_LABEL: Final = 63

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from statistics import median
-from typing import Final
 
 from fakedev.base.groups import grouped
 from fakedev.exporters.identity import Identity, LabelSpec
@@ -22,10 +21,10 @@ from fakedev.fleet.entities.roster import Roster
 from fakedev.scenario.rules.alert_rules import AlertRule, Firing, LabelSet, Pending
 from fakedev.scenario.rules.expected import Incident, Word, effects_of_causes, incident_of, incidents_of
 from fakedev.scenario.samples.scrapes import Target
+from fakedev.scenario.samples.series import EXPORTED
 from fakedev.scenario.truth import Effect, Truth
 
 #: How Prometheus renames labels of rows that the target has as well.
-_EXPORTED: Final = "exported_"
 
 
 class DeviceLabels:
@@ -64,8 +63,8 @@ class DeviceLabels:
         found: set[str] | None = None
         for name, text in labels:
             of_label = self._devices.get((name, text))
-            if of_label is None and name.startswith(_EXPORTED):
-                of_label = self._devices.get((name.removeprefix(_EXPORTED), text))
+            if of_label is None and name.startswith(EXPORTED):
+                of_label = self._devices.get((name.removeprefix(EXPORTED), text))
             if of_label is not None:
                 found = of_label if found is None else found & of_label
         is_every = found is None or all(found >= devices for devices in self.nodes.values())
