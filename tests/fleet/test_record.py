@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakedev.base.errors import Refused
-from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
+from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, NumberFormat, PageLayout, RowSpec
 from fakedev.exporters.page import LabelCache, Page
 from fakedev.exporters.sources import DeviceSource
 from fakedev.fleet.events import (
@@ -211,8 +211,8 @@ def act(fleet: Fleet, verb: str, what: object, profile: str) -> None:
 
 class TestReplay:
     @settings(max_examples=examples(50))
-    @given(st.lists(st.lists(ACTS, max_size=4), max_size=12), st.integers(0, 5), st.sampled_from(list(Layout)))
-    def test_same_pages(self, ticks: list[list[tuple[str, object, str]]], seed: int, layout: Layout) -> None:
+    @given(st.lists(st.lists(ACTS, max_size=4), max_size=12), st.integers(0, 5), st.sampled_from(list(PageLayout)))
+    def test_same_pages(self, ticks: list[list[tuple[str, object, str]]], seed: int, layout: PageLayout) -> None:
         identity = replace(IDENTITY, layout=layout)
         options = {"seed": seed, "tick_seconds": 0.7, "base": (workload("even", "20:10:3"),)}
         kept: list[bytes] = [head_line(HEAD)]
