@@ -132,7 +132,7 @@ class Configuration:
     :param watch: reload whenever a file of the configuration changes.
     :param topology: of fake-gpu-operator, which the pools and the base workloads were made from; None for none.
     :param notes: remarks that do not forbid the configuration, as ``file:line: text``.
-    :param compiled: of the fleet's nodes, as they were checked: the first fleet uses it. None: not all nodes are known.
+    :param compiled: the nodes of the fleet as they were checked, until the first fleet takes them.
     :param source: the values with their places, for :func:`fakedev.config.export.effective_text`.
     """
 
@@ -157,7 +157,7 @@ class Configuration:
     nvml: Nvml | None = field(default=None, metadata=restarts("nvml"))
     kernel_log: KernelLogFile | None = field(default=None, metadata=restarts("kernel-log"))
     otlp: Otlp | None = field(default=None, metadata=restarts("otlp"))
-    compiled: CompiledFleet | None = field(default=None, compare=False, repr=False)
+    compiled: list[CompiledFleet] = field(default_factory=list, compare=False, repr=False)
 
     def web_config_sources(self) -> Iterator[WebConfigSource]:
         """Where the web configurations of all addresses are, and TLS of line ports."""

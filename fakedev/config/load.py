@@ -204,7 +204,7 @@ def _built(
             spec, base=base, faults=faults,
             cluster=read_cluster(fleet["cluster"], fleet, catalog, fleet["shard"], report),
         ),
-        compiled=compiled,
+        compiled=[compiled] if compiled is not None else [],
         epoch_is_start=fleet["epoch"] is None,
         speed=fleet["speed"],
         identities={pool.spec.name: pool.identity.identity for pool in pools},

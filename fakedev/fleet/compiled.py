@@ -178,20 +178,21 @@ class CompiledFleet:
         self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)
         self.idle = self.relations.idle_level()
         self._moves: FleetReindex | None = None
-        self._is_taken = False
 
     @classmethod
-    def taken(cls, spec: FleetSpec, ready: CompiledFleet | None = None) -> CompiledFleet:
-        """What a fleet uses: what was compiled before if it is of the same nodes and no fleet has it, else a new one.
+    def taken(cls, spec: FleetSpec, ready: list[CompiledFleet]) -> CompiledFleet:
+        """What was compiled before, if it is of the same nodes, else a new one.
 
-        :param ready: compiled before, perhaps with another epoch and without the workloads.
+        :param ready: at most one, perhaps with another epoch and without the workloads. It is removed: no other fleet
+            can use it, and memory is free again after the next reload.
         """
-        if ready is None or ready._is_taken or any(getattr(ready.spec, it) != getattr(spec, it) for it in _COMPILED):
+        compiled = ready.pop() if ready else None
+        if compiled is None or any(getattr(compiled.spec, it) != getattr(spec, it) for it in _COMPILED):
             return cls(spec)
-        ready._is_taken, ready.spec = True, spec
-        ready.relations.set_epoch(spec.epoch_seconds)
-        ready.admission.prepare(spec.base)
-        return ready
+        compiled.spec = spec
+        compiled.relations.set_epoch(spec.epoch_seconds)
+        compiled.admission.prepare(spec.base)
+        return compiled
 
     def reindex_from(self, old: Roster) -> FleetReindex:
         """The positions of another roster's devices in this one; computed at the first call."""

@@ -73,7 +73,7 @@ class Fleet:
     :param record: receives every accepted event, in order.
     :param wall_per_tick: wall seconds between two ticks, for the timestamps of State.
     :param tell: receives the entries of the journal, in order.
-    :param compiled: of these nodes, made before; None: it is made.
+    :param compiled: of this specification; None: it is made.
     :ivar state: the true state, for limits and answers; a new one each tick.
     :ivar shown: the state that pages show: differs from ``state`` where exporters have faults.
     :ivar clock: the wall times of ticks.
@@ -92,7 +92,7 @@ class Fleet:
         tell: Tell = no_op,
         compiled: CompiledFleet | None = None,
     ) -> None:
-        self._use(CompiledFleet.taken(spec, compiled))
+        self._use(CompiledFleet(spec) if compiled is None else compiled)
         self.moves: FleetReindex | None = None
         self.source: RecordHead | None = None
         self.workloads = Workloads(spec.seed, self.compiled.keys, self.compiled.capacity, spec.epoch_seconds)

@@ -235,7 +235,8 @@ def _values(path: str, files: Files, report: Report) -> Values:
 def _read(path: str, environ: Mapping[str, str], overrides: Sequence[str]) -> Read:
     files = Files(environ=environ)
     # A scenario may have many configurations: what a fleet of each compiles is not kept.
-    configuration = replace(load(path, files, overrides, of_scenario=True), compiled=None)
+    configuration = load(path, files, overrides, of_scenario=True)
+    configuration.compiled.clear()
     return Read(configuration, files, path, tuple(overrides))
 
 
