@@ -14,11 +14,12 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import WorkloadHub
 from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.ticker import Advance, Ticker
+from fakedev.web.http_limits import HttpError
 from fakedev.web.items import Items, ItemsResource, described_key
 from fakedev.web.paths import JOURNAL, OCCURRENCES
 from fakedev.web.query import ApiResource, argument, json_body
 from fakedev.web.request import Request
-from fakedev.web.response import HttpError, Response, json_response
+from fakedev.web.response import Response, json_response
 
 if TYPE_CHECKING:
     from fakedev.scenario.live import LiveScenario

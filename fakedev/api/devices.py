@@ -18,6 +18,7 @@ from fakedev.fleet.entities.selectors import no_node, resolve_here
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import describe_explanations, describe_link_explanations
 from fakedev.fleet.levels import DEVICE
+from fakedev.web.http_limits import HttpError
 from fakedev.web.items import Items, ItemsResource, in_order
 from fakedev.web.paths import DEVICE as DEVICE_PATH
 from fakedev.web.paths import DEVICES, HISTORY
@@ -33,7 +34,7 @@ from fakedev.web.query import (
     shown,
 )
 from fakedev.web.request import Request
-from fakedev.web.response import HttpError, Response, as_http_error, json_response
+from fakedev.web.response import Response, as_http_error, json_response
 
 #: Rows of an answer about the past: devices times quantities.
 MAX_ROWS: Final = 64
@@ -50,7 +51,7 @@ class Devices(ItemsResource, ApiCollection):
 
     def item(self, name: str) -> ApiResource:
         node = self._fleet.roster.node(name)
-        return missing_node(self._fleet.roster, name) if node is None else NodeDevices(self._fleet, self._history, node)
+        return missing_node(self._fleet.roster, name) if node is None else NodeBoards(self._fleet, self._history, node)
 
     def items(self, request: Request) -> Items[int]:
         """In the order of the pages, all at the same tick."""
@@ -68,7 +69,7 @@ class Devices(ItemsResource, ApiCollection):
         )
 
 
-class NodeDevices(ApiResource):
+class NodeBoards(ApiResource):
     """The devices of one node, by index."""
 
     def __init__(self, fleet: Fleet, history: History, node: RosterNode) -> None:
@@ -217,7 +218,7 @@ def _parts(fleet: Fleet, node: RosterNode, index: int) -> dict[str, Any]:
 def _part(fleet: Fleet, node: RosterNode, unit: int, metric: str) -> dict[str, Any]:
     """A part with all its quantities, and the reasons for a metric, or for the most important."""
     explained = describe_explanations(fleet, unit, metric)["explanations"]
-    return {**describe_part(fleet, unit, dict(fleet.part_facts(node))[unit]), "explained": explained}
+    return {**describe_part(fleet, unit, dict(fleet.labels.part_facts(node))[unit]), "explained": explained}
 
 
 def _link(fleet: Fleet, node: RosterNode, index: int, number: int, metric: str) -> dict[str, Any]:

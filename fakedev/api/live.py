@@ -136,7 +136,7 @@ def _part_rows(fleet: Fleet) -> list[tuple[str, str, float]]:
     return [
         (name(unit), facts.get("mig_profile", ""), float(parts.memory_bytes[unit - parts.device_count]))
         for node in fleet.roster.shown
-        for unit, facts in fleet.part_facts(node)
+        for unit, facts in fleet.labels.part_facts(node)
     ]
 
 

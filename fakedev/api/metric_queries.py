@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fakedev.base.errors import nearest_name
-from fakedev.exporters.identity import AT_TIMES, FamilySpec, Identity, Layout, RowSpec, without_parts
+from fakedev.base.errors import first_names, nearest_name
+from fakedev.exporters.identity import AT_TIMES, FamilySpec, Identity, PageLayout, RowSpec, without_parts
 from fakedev.exporters.numbers import formatted
 from fakedev.exporters.page import LabelCache, Page
 from fakedev.exporters.row_levels import FOLLOW_FROM, PAGE_QUANTITIES
@@ -26,6 +26,7 @@ from fakedev.fleet.spec.fault_kinds import KINDS, MACHINE_SCOPES, Scope
 from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES
 from fakedev.scenario.rules.alert_rules import Matcher, masked, metrics_of, selectors_of, thresholds_of
 from fakedev.scenario.rules.thresholds import Threshold, beyond_thresholds
+from fakedev.scenario.samples.series import EXPORTED
 from fakedev.schema.files import Files
 
 #: Devices whose series are looked at, metrics of an expression, and texts that a line lists.
@@ -66,8 +67,6 @@ _SCRAPE_METRICS: Final = {
     "scrape_samples_post_metric_relabeling": ("absent", "lost", "node-down"),
     "scrape_series_added": ("reset", "node-down"),
 }
-#: Where a label of a target has the name of a label on the page, Prometheus gives the page's label this beginning.
-_EXPORTED: Final = "exported_"
 _HOLDS: Final = {">": gt, ">=": ge, "<": lt, "<=": le, "==": eq, "!=": ne}
 #: Nodes whose series are read in one step.
 _NODES_AT_ONCE: Final = 8
@@ -191,7 +190,6 @@ def is_exporter_metric(metric: str) -> bool:
 
 
 def shows_any(identity: Identity, metrics: Iterable[str]) -> bool:
-    """Whether an identity has one of some metrics."""
     return any(_family_of(identity, metric) is not None for metric in metrics)
 
 
@@ -242,7 +240,7 @@ class _Query:
         """What the metric's past is compared with; None unless its rows are known to belong to the devices."""
         shown = [identity for identity in self._identities.values() if shows_any(identity, [self._metric])]
         meaning = shown[0].metric_names().get(self._metric) if len(set(shown)) == 1 else None
-        if len(self._compared) != 1 or meaning is None or shown[0].layout is not Layout.FAMILIES:
+        if len(self._compared) != 1 or meaning is None or shown[0].layout is not PageLayout.FAMILIES:
             return None
         if len(self._units) != len(rows):
             return None
@@ -267,7 +265,7 @@ class _Query:
 
     def _as_on_page(self, matcher: Matcher) -> Matcher:
         """A matcher with the page's name of the label that Prometheus calls exported_..."""
-        name = matcher.label.removeprefix(_EXPORTED)
+        name = matcher.label.removeprefix(EXPORTED)
         is_renamed = name != matcher.label and name in self._label_names
         return matcher._replace(label=name) if is_renamed else matcher
 
@@ -596,5 +594,4 @@ def _named(labels: Labels) -> str:
 
 
 def _listed(values: Sequence[str]) -> str:
-    shown = ", ".join(repr(value) if value else "empty" for value in values[:_MAX_LISTED])
-    return shown + (f" and {len(values) - _MAX_LISTED} more" if len(values) > _MAX_LISTED else "")
+    return first_names([repr(value) if value else "empty" for value in values], _MAX_LISTED)

@@ -5,12 +5,13 @@ The search looks at nodes, pools, models, and the workloads and pods on devices.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
+from fakedev.base.steps import Steps
 from fakedev.exporters.cache import Pages
 from fakedev.fleet.describe import describe_node
 from fakedev.fleet.entities.roster import Roster, RosterNode
@@ -18,13 +19,13 @@ from fakedev.fleet.entities.selectors import no_node
 from fakedev.fleet.entities.state import Level
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.facts import link_facts, switch_facts
+from fakedev.web.http_limits import HttpError
 from fakedev.web.items import Items, ItemsResource, described_key
 from fakedev.web.paths import FIND, NODES
 from fakedev.web.query import ApiCollection, ApiPage, ApiResource, MissingItem, argument, counted, shown
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer
-from fakedev.web.response import HttpError, json_response
-from fakedev.web.sliced_answers import Steps
+from fakedev.web.response import Response, json_response
 
 #: Most links in the topology of a node; the page of a device always has its links.
 _MAX_LINKS: Final = 1024
@@ -44,7 +45,7 @@ _SWITCH: Final = {"links-up": "links_up", "temperature-celsius": "temperature_ce
 def describe_topology(fleet: Fleet, node: RosterNode) -> dict[str, Any]:
     """The devices of a node, their links with the other ends, and the switches."""
     layout = fleet.roster.links
-    facts = fleet.facts(node)
+    facts = fleet.labels.facts(node)
     link_count = sum(len(layout.of(device)) for device in node.devices)
     lists_links = link_count <= _MAX_LINKS
     every = _links(fleet, node, facts) if lists_links else []
@@ -77,7 +78,7 @@ def describe_topology(fleet: Fleet, node: RosterNode) -> dict[str, Any]:
 def describe_links(fleet: Fleet, node: RosterNode, index: int) -> list[dict[str, Any]]:
     """The links of one device."""
     own = fleet.roster.links.of(node.first + index)
-    return [link for place, link in _links(fleet, node, fleet.facts(node)) if place in own]
+    return [link for place, link in _links(fleet, node, fleet.labels.facts(node)) if place in own]
 
 
 def _links(fleet: Fleet, node: RosterNode, facts: Sequence[Mapping[str, str]]) -> list[tuple[int, dict[str, Any]]]:
@@ -114,7 +115,7 @@ def _numbers(level: Level, place: int, quantities: Mapping[str, str]) -> dict[st
     }
 
 
-class Nodes(ItemsResource, ApiCollection):
+class NodeList(ItemsResource, ApiCollection):
     """The nodes."""
 
     path = NODES
@@ -191,7 +192,7 @@ class Find(ApiResource):
         """``text``: a part of a name. Answers the names of the first devices, and how many there are."""
         return request.answer_in_slices(self._steps(request))
 
-    def _steps(self, request: Request) -> Steps:
+    def _steps(self, request: Request) -> Steps[Response]:
         text = argument(request, "text").lower()
         if not 0 < len(text) <= MAX_CHARACTERS:
             reason = f"text must have 1 to {MAX_CHARACTERS} characters"
@@ -209,7 +210,7 @@ class Find(ApiResource):
         return json_response({"devices": names[:_MAX_FOUND], "total": len(names)})
 
 
-def _by_work(fleet: Fleet, text: str) -> Generator[None, None, list[bool]]:
+def _by_work(fleet: Fleet, text: str) -> Steps[list[bool]]:
     """Whether each device has a workload whose name, pod, namespace or container has the text; found in steps."""
     parts, running, table = fleet.roster.parts, fleet.workloads.by_id, fleet.workloads.table
     ids, owners, devices = table.ids, table.owner, table.device

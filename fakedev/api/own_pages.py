@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from fakedev.api.metric_queries import OwnPage
+from fakedev.base.steps import Steps
 from fakedev.exporters.workload_page import PREFIX, workload_pages
 from fakedev.fleet.fleet import Fleet
 from fakedev.queues.figures import QueueFigures, queue_series
@@ -14,7 +13,7 @@ from fakedev.web.paths import OWN_METRICS, QUEUE_METRICS, WORKLOAD_METRICS
 
 def own_pages(
     fleet: Fleet, queues: QueueFigures | None, own: OwnMetrics, metrics: tuple[str, ...]
-) -> Generator[None, None, list[OwnPage]]:
+) -> Steps[list[OwnPage]]:
     """What the pages have of some metrics now, in steps.
 
     :param queues: None for none.

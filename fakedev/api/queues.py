@@ -18,7 +18,7 @@ from fakedev.web.query import ApiCollection, ApiHistory, ApiPage, ApiResource, c
 from fakedev.web.request import Request
 
 
-class Queues(ItemsResource, ApiCollection):
+class QueueList(ItemsResource, ApiCollection):
     """The queues.
 
     :param figures, history: None when the configuration has no queues.

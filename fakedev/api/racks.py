@@ -105,7 +105,7 @@ def _nodes(fleet: Fleet, racks: Racks, rack: int) -> list[RosterNode]:
 def _tray(fleet: Fleet, racks: Racks, node: RosterNode) -> dict[str, Any]:
     """A node: its CPUs, its devices, and the IMEX daemon."""
     devices, cpus = fleet.state.levels["device"].arrays, fleet.state.levels[CPU].arrays
-    facts, spec = fleet.facts(node), node.pool.racks
+    facts, spec = fleet.labels.facts(node), node.pool.racks
     assert spec is not None
     tray = node.spec.place % spec.trays
 

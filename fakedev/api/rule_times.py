@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from fakedev.base.steps import Steps
 from fakedev.scenario.rules.alert_rules import AlertStates, Firing, Pending
 
 #: Devices whose past is looked at, and evaluations in one step.
@@ -17,7 +18,7 @@ _MAX_NAMED: Final = 4
 def alert_times(
     times: Sequence[float], values: Mapping[str, Sequence[float]], for_seconds: float,
     is_beyond: Callable[[Sequence[float]], list[bool]],
-) -> Generator[None, None, AlertStates]:
+) -> Steps[AlertStates]:
     """The alerts of a rule, evaluated at each kept time, in steps.
 
     :param times: the kept times, in simulated seconds.

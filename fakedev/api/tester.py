@@ -17,11 +17,12 @@ from fakedev.tester.pages import shown_names
 from fakedev.tester.plan import ClosedLoad
 from fakedev.tester.report import statistics_values, tally_value
 from fakedev.tester.statistics import Step, Tallies, Tally
+from fakedev.web.http_limits import HttpError
 from fakedev.web.items import Items, ItemsResource, in_order
 from fakedev.web.paths import LOAD, LOAD_DEVICES, LOAD_NODES, LOAD_PLAN, LOAD_PODS, WebPath
 from fakedev.web.query import ApiPage, ApiResource, counted, json_body, missing, shown
 from fakedev.web.request import Request
-from fakedev.web.response import HttpError, Response, json_response
+from fakedev.web.response import Response, json_response
 
 #: The prefix of keys that are points of the run times.
 _RUN: Final = "run-"

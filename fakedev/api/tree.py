@@ -23,12 +23,13 @@ from fakedev.api.control import Clock, JournalApi, Occurrences, ResetApi
 from fakedev.api.devices import Devices, FleetHistory
 from fakedev.api.exporters import ExporterAddresses, selection_of, shown_words
 from fakedev.api.live import CONTENT_TYPE, LiveView
-from fakedev.api.nodes import Find, Nodes, describe_identities, unknown_pool
-from fakedev.api.queues import Queues, QueueStates
+from fakedev.api.nodes import Find, NodeList, describe_identities, unknown_pool
+from fakedev.api.queues import QueueList, QueueStates
 from fakedev.api.racks import RackList
 from fakedev.api.static import PageFiles
 from fakedev.api.why import Why
-from fakedev.api.workloads import FaultsApi, Over, Workloads, fault_kinds
+from fakedev.api.workloads import FaultsApi, Over, WorkloadList, fault_kinds
+from fakedev.base.steps import Steps
 from fakedev.config.configuration import Configuration, WebEndpoint
 from fakedev.exporters.cache import Pages, Selection
 from fakedev.exporters.discovery import node_chooser, target_of
@@ -49,15 +50,15 @@ from fakedev.runtime.tls_settings import WebConfig
 from fakedev.runtime.turns import FairShare
 from fakedev.web import paths
 from fakedev.web.guard import AccessGuard
+from fakedev.web.http_limits import HttpError
 from fakedev.web.metrics import Group, OwnMetrics, OwnMetricsResource, port_metrics, scrape_metrics
 from fakedev.web.probes import AskReload, FileProblems, Health, HealthPage, NotYet, Reload
 from fakedev.web.query import ApiPage, ApiResource, MissingItem, argument, counted, missing, unknown_key
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer, Folder, NotServed, Resource, make_tree
-from fakedev.web.response import HttpError, PageStatistics, Response, ScrapeStatistics, json_response
+from fakedev.web.response import PageStatistics, Response, ScrapeStatistics, json_response
 from fakedev.web.settings import WebConfigSource
 from fakedev.web.site import Site
-from fakedev.web.sliced_answers import Steps
 
 if TYPE_CHECKING:
     from fakedev.scenario.live import LiveScenario
@@ -102,7 +103,6 @@ class Program:
 
     @property
     def fleet(self) -> Fleet:
-        """The simulated fleet."""
         return self.hub.fleet
 
     @property
@@ -116,17 +116,16 @@ _NO_SCENARIO: Final = "no scenario is played: start with --scenario FILE"
 
 
 def add_api(root: Resource, program: Program) -> None:
-    """Add the API to a tree."""
     fleet, pages, history, tester = program.fleet, program.pages, program.history, program.tester
     scenario = program.scenario
     resources: dict[paths.WebPath, ApiResource] = {
-        paths.WORKLOADS: Workloads(program.hub),
+        paths.WORKLOADS: WorkloadList(program.hub),
         paths.FAULTS: FaultsApi(FaultHub(fleet)),
         paths.FAULT_KINDS: ApiPage(fault_kinds),
         paths.ENDED_WORKLOADS: Over(paths.ENDED_WORKLOADS, "ended workload", fleet.past.ends, fleet.past.end),
         paths.PAST_FAULTS: Over(paths.PAST_FAULTS, "past fault", fleet.past.faults, fleet.past.fault),
         paths.DEVICES: Devices(fleet, history),
-        paths.NODES: Nodes(fleet, pages),
+        paths.NODES: NodeList(fleet, pages),
         paths.RACKS: RackList(fleet),
         paths.IDENTITIES: ApiPage(partial(describe_identities, fleet, pages)),
         paths.JOURNAL: JournalApi(fleet),
@@ -134,7 +133,7 @@ def add_api(root: Resource, program: Program) -> None:
         paths.WHY: Why(pages, program.queues, program.exporters, program.ticker, program.own_metrics, history),
         paths.CLOCK: Clock(fleet, program.ticker),
         paths.RESET: ResetApi(program.hub),
-        paths.QUEUES: Queues(program.queues, program.queue_history),
+        paths.QUEUES: QueueList(program.queues, program.queue_history),
         paths.HISTORY: FleetHistory(fleet, history),
         paths.FIND: Find(fleet),
         paths.STREAM: Stream(program.live),
@@ -291,7 +290,7 @@ class Discovery(Resource):
         """All targets, or those of ``?pool=`` and ``?shard=``; their address is the Host of this request."""
         return request.answer_in_slices(self._steps(request))
 
-    def _steps(self, request: Request) -> Steps:
+    def _steps(self, request: Request) -> Steps[Response]:
         host = (request.getHeader(b"host") or b"localhost").decode("latin-1")
         pool, shard = argument(request, "pool"), argument(request, "shard")
         roster = self._fleet.roster

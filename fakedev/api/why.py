@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -25,6 +25,7 @@ from fakedev.api.pasted_rules import PastedRule, rules_of
 from fakedev.api.queues import describe_queue_now
 from fakedev.api.rule_times import MAX_DEVICES, alert_times, lines_of, marks_of
 from fakedev.base.errors import Refused, did_you_mean
+from fakedev.base.steps import Steps
 from fakedev.exporters.cache import Pages
 from fakedev.fleet import answers
 from fakedev.fleet.charts import History
@@ -42,13 +43,13 @@ from fakedev.fleet.ticker import Ticker
 from fakedev.queues.diagnosis import queue_line
 from fakedev.queues.figures import QueueFigures
 from fakedev.scenario.rules.alert_rules import metrics_of, seconds_of, selectors_of
+from fakedev.web.http_limits import HttpError
 from fakedev.web.metrics import OwnMetrics
 from fakedev.web.paths import METRICS, NODE_METRICS, WHY
 from fakedev.web.query import ApiResource, argument
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer
-from fakedev.web.response import HttpError, as_http_error, json_response
-from fakedev.web.sliced_answers import Steps
+from fakedev.web.response import Response, as_http_error, json_response
 
 #: Characters of a question, and devices that are explained in one answer.
 MAX_CHARACTERS: Final = 2000
@@ -124,7 +125,7 @@ class Why(ApiResource):
         """``of``: a device, UUID, pod, workload, fault, node, queue, page, metric or query; ``metric`` of a device."""
         return request.answer_in_slices(self._steps(request))
 
-    def _steps(self, request: Request) -> Steps:
+    def _steps(self, request: Request) -> Steps[Response]:
         given, metric = argument(request, "of"), argument(request, "metric").strip()
         rules = rules_of(given)
         word = rules[0].expression if rules else given.strip()
@@ -142,7 +143,7 @@ class Why(ApiResource):
         described = {"of": word, "kind": reason.kind, "name": reason.name, "tick": self._fleet.state.tick}
         return json_response({**described, "lines": reason.lines, **reason.more})
 
-    def _reason(self, word: str, metric: str) -> Generator[None, None, Reason]:
+    def _reason(self, word: str, metric: str) -> Steps[Reason]:
         """What is said of a word: the first of these that it names."""
         fleet = self._fleet
         named = self._queue(word) or self._fault(word) or self._workload(word) or self._page(word)
@@ -252,7 +253,7 @@ class Why(ApiResource):
         lines = [f"{each.workload_id} {each.spec.name} runs on {fleet.journal.names(each.devices)}" for each in found]
         for unit in dict.fromkeys(unit for workload in found for unit in workload.devices.tolist()):
             device = self._labelled(unit)
-            owner = fleet.owner_facts(device).get("pod", "")
+            owner = fleet.labels.attribution.facts(device).get("pod", "")
             name = fleet.roster.unit_name(device)
             if owner == pod:
                 lines.append(self._series_of(device, pod))
@@ -406,7 +407,7 @@ class Why(ApiResource):
 
     # -- queries --
 
-    def _of_query(self, expression: str, rule: PastedRule | None = None) -> Generator[None, None, Reason]:
+    def _of_query(self, expression: str, rule: PastedRule | None = None) -> Steps[Reason]:
         problem = problem_of(expression)
         if problem:
             raise Refused("bad-argument", f"Prometheus does not take {expression[:80]!r}: {problem}", "of")
@@ -488,7 +489,7 @@ class Why(ApiResource):
 
     def _past_of(
         self, watched: Watched | None, rule: PastedRule
-    ) -> Generator[None, None, tuple[list[str], list[dict[str, Any]]]]:
+    ) -> Steps[tuple[list[str], list[dict[str, Any]]]]:
         """When a rule was pending and fired in the kept hour: lines, and marks of charts."""
         unknown = ["when it fired is not known: the charts have no past of this metric"] if rule.wait else []
         if watched is None:
@@ -509,16 +510,16 @@ class Why(ApiResource):
 
     # -- devices --
 
-    def _units(self, word: str) -> Generator[None, None, list[int]]:
+    def _units(self, word: str) -> Steps[list[int]]:
         """The units that a word names: a device word, a link, a UUID, or a number."""
         roster = self._fleet.roster
         if _UUID.fullmatch(word):
             wanted = word.split("-", 1)[1].lower() if word[:4] in ("GPU-", "MIG-") else word.lower()
             for node in roster.shown:
-                for index, facts in enumerate(self._fleet.facts(node)):
+                for index, facts in enumerate(self._fleet.labels.facts(node)):
                     if facts.get("uuid", "").lower().removeprefix("gpu-") == wanted:
                         return [node.first + index]
-                for unit, facts in self._fleet.part_facts(node):
+                for unit, facts in self._fleet.labels.part_facts(node):
                     if wanted in (facts.get("uuid", "").lower(), facts.get("mig_uuid", "").lower()):
                         return [unit]
                 yield

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from fakedev.base.errors import Refused
+from fakedev.base.steps import Steps, result_of
 from fakedev.fleet.describe import describe_workload, workload_describer, workload_seconds_left
 from fakedev.fleet.entities.selectors import resolve
 from fakedev.fleet.faults.rules import Fault
@@ -18,9 +19,8 @@ from fakedev.fleet.hub import ALL, FaultHub, WorkloadHub, describe_fault
 from fakedev.fleet.past import EndedWorkload, PastFault
 from fakedev.fleet.spec.fault_kinds import KINDS, FaultKind
 from fakedev.fleet.spec.workload_fields import OTHER_NAMES, workload_steps
-from fakedev.fleet.steps import Steps, result_of
 from fakedev.fleet.workloads.workload import Workload
-from fakedev.web.items import Items, ItemsResource, Part, described_key, in_order
+from fakedev.web.items import Items, ItemsResource, described_key, in_order
 from fakedev.web.paths import FAULT, FAULTS, WORKLOAD, WORKLOADS, WebPath
 from fakedev.web.query import ApiCollection, ApiItem, ApiPage, ApiResource, argument, json_body, shown
 from fakedev.web.request import Request
@@ -35,7 +35,7 @@ _LONG_BYTES: Final = 4096
 _PARAMETER: Final = ("name", "low", "high", "default", "whole", "summary")
 
 
-class Workloads(ItemsResource, ApiCollection):
+class WorkloadList(ItemsResource, ApiCollection):
     """The workloads: lists them, starts one (which lives until it is stopped, ends, or its ttl is over)."""
 
     path = WORKLOADS
@@ -167,7 +167,7 @@ def _texts_of_workload(workload: Workload) -> tuple[str, ...]:
     return (workload.workload_id, spec.name, spec.pod, spec.namespace, spec.container, *spec.devices)
 
 
-def _workload_key(fleet: Fleet, name: str) -> Callable[[Workload], Any] | Part[Callable[[Workload], Any]]:
+def _workload_key(fleet: Fleet, name: str) -> Callable[[Workload], Any] | Steps[Callable[[Workload], Any]]:
     """What workloads are sorted by, without a description of each: there may be 100,000."""
     if name in ("load-percent", "remaining-seconds"):
         return _state_key(fleet, name)
@@ -181,7 +181,7 @@ def _workload_key(fleet: Fleet, name: str) -> Callable[[Workload], Any] | Part[C
     return keys[name]
 
 
-def _state_key(fleet: Fleet, name: str) -> Part[Callable[[Workload], float]]:
+def _state_key(fleet: Fleet, name: str) -> Steps[Callable[[Workload], float]]:
     """Sort keys of workloads, from the arrays of running ones; made in steps."""
     table, now_seconds = fleet.workloads.table, fleet.state.seconds
     load, left = table.load, table.work_left

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -43,6 +43,12 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
     """``; did you mean power?`` for the nearest known word; ``otherwise`` when none is near."""
     nearest = nearest_name(word, known)
     return f"; did you mean {nearest}?" if nearest else otherwise
+
+
+def first_names(names: Sequence[str], most: int) -> str:
+    """The first names, and the number of the others."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def unknown_name(what: str, name: str, known: Collection[str], use: str = "") -> str:

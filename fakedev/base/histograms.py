@@ -99,7 +99,6 @@ class Recent(Generic[Entry]):
         return chain((entry for entry in self._sparse if entry.seconds < first), self._dense)
 
     def add(self, entry: Entry) -> None:
-        """Add the latest entry."""
         self._dense.append(entry)
         if not self._sparse or entry.seconds >= self._sparse[-1].seconds + SPARSE_SECONDS - _ROUNDING_SECONDS:
             self._sparse.append(entry)

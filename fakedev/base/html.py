@@ -171,7 +171,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
 
 
 def bullets(lines: Iterable[str]) -> list[str]:
-    """A list."""
     return ["<ul>", *(f"<li>{_escaped(line)}</li>" for line in lines), "</ul>"]
 
 

@@ -66,7 +66,6 @@ def is_version_between(text: str, first: str, end: str = "") -> bool:
 
 
 def pool_name(text: str) -> str:
-    """A pool's name."""
     return _checked_name(text, "pool", LONGEST_POOL_NAME)
 
 
@@ -133,14 +132,12 @@ def _checked_name(text: str, what: str, longest: int) -> str:
 
 
 def uuid_text(text: str) -> str:
-    """A UUID."""
     if not _UUID.fullmatch(text):
         raise ValueError(f"{text!r} is no UUID of 36 characters, as 927d7444-b45a-7c49-8402-5e686e46a026")
     return text.lower()
 
 
 def pci_address(text: str) -> str:
-    """A PCI address."""
     if not _PCI.fullmatch(text):
         raise ValueError(f"{text!r} is no PCI address, as 0000:1b:00.0")
     return text
@@ -170,7 +167,6 @@ def epoch_seconds(text: str) -> float | None:
 
 
 def node_pattern(text: str) -> str:
-    """A pattern of node names."""
     if not _TEMPLATE.fullmatch(text):
         raise ValueError(f"{text!r} must have one {{}} where the number goes ({{03}} for three digits), as dgx-{{}}")
     return text

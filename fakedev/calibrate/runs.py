@@ -242,7 +242,6 @@ class _Head:
             self._columns[number] = column, factor
 
     def sample(self, cells: Sequence[str], place: str) -> Sample:
-        """The sample of a line."""
         if len(cells) != len(self._titles):
             raise RunError(f"{place}: {len(cells)} cells, and the first line has {len(self._titles)}")
         for number, before in self._boards.items():

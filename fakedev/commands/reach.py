@@ -95,7 +95,6 @@ class Reached:
 
     @property
     def address(self) -> Address:
-        """Its HTTP address."""
         return with_tls(http_address(self.url), with_access(self.token, self.access)[0])
 
     def fleet(self) -> Fleet:
@@ -307,7 +306,6 @@ def _why_silent(address: Address) -> str:
 
 
 def write_json(value: object) -> None:
-    """Print a value, as ``--json`` does."""
     write_text(sys.stdout, json.dumps(value, indent=1) + "\n")
 
 

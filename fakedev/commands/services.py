@@ -31,7 +31,6 @@ def fakedev() -> int:
 
 
 def workload() -> int:
-    """fakedev-workload."""
     early = EarlySignals((signal.SIGTERM, signal.SIGINT))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, early)

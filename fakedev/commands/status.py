@@ -12,7 +12,7 @@ from http.client import HTTPException
 from typing import Any, Final, TypeVar
 
 from fakedev.base.console import write_text
-from fakedev.base.errors import plain_reason
+from fakedev.base.errors import first_names, plain_reason
 from fakedev.commands.reach import JSON, CannotAsk, Reached, reach, service_options, unreachable, write_json
 from fakedev.schema.options import command
 from fakedev.web.paths import STREAM
@@ -128,10 +128,8 @@ def device_names(outline: Mapping[str, Any]) -> list[str]:
 
 def _troubled(outline: Mapping[str, Any], conditions: Sequence[str], condition: str) -> str:
     """How many devices have a condition, and which: the names of the first ones."""
-    count = conditions.count(condition)
     found = [name for name, each in zip(device_names(outline), conditions, strict=True) if each == condition]
-    more = f" and {count - _MAX_NAMED} more" if count > _MAX_NAMED else ""
-    return f"{count} {condition} ({', '.join(found[:_MAX_NAMED])}{more})"
+    return f"{len(found)} {condition} ({first_names(found, _MAX_NAMED)})"
 
 
 def fault_lines(frame: Mapping[str, Any]) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, Self, TextIO
 
 from fakedev.base.console import restored_after_interrupt
 from fakedev.base.errors import printable
+from fakedev.base.groups import grouped
 from fakedev.commands.reach import CannotAsk, reach, service_options, write_json
 from fakedev.commands.status import (
     device_names,
@@ -238,9 +239,10 @@ def _with_parts(frame: Mapping[str, Any]) -> dict[str, Any]:
 def _rows(chosen: Iterable[int], names: Sequence[str], outline: Mapping[str, Any], view: View) -> list[Row]:
     """A row for each device, and for its parts."""
     nodes = [node for node in outline["nodes"] for _ in range(outline["pools"][node[1]][2])]
-    parts: dict[str, list[int]] = {}
-    for number, (name, *_) in enumerate(outline.get("parts", ()) if view.has_parts else ()):
-        parts.setdefault(name.rpartition("/")[0], []).append(number)
+    parts = grouped(
+        (name.rpartition("/")[0], number)
+        for number, (name, *_) in enumerate(outline.get("parts", ()) if view.has_parts else ())
+    )
     rows = []
     for place in chosen:
         row = Row(names[place], nodes[place][0], outline["pools"][nodes[place][1]], (place,))
@@ -254,9 +256,7 @@ def _rows(chosen: Iterable[int], names: Sequence[str], outline: Mapping[str, Any
 
 def _tree(chosen: Iterable[int], names: Sequence[str], outline: Mapping[str, Any], view: View) -> list[Row]:
     """A row for each node, and the rows of its devices below it if it is open."""
-    nodes: dict[str, list[Row]] = {}
-    for row in _rows(chosen, names, outline, view):
-        nodes.setdefault(row.node, []).append(row)
+    nodes = grouped((row.node, row) for row in _rows(chosen, names, outline, view))
     rows: list[Row] = []
     for node, devices in nodes.items():
         places = [row.places[0] for row in devices if row.places[0] < len(names)]

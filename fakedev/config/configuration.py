@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # the drop-ins take it without the sections, and must start f
 
     from fakedev.exporters.identity import Identity
     from fakedev.exporters.settings.otlp import Otlp
+    from fakedev.fleet.compiled import CompiledFleet
     from fakedev.fleet.settings.ports import WorkloadListen, WorkloadPorts
     from fakedev.fleet.spec.fleet_spec import FleetSpec
     from fakedev.kubernetes.runai.operator import Topology
@@ -131,6 +132,7 @@ class Configuration:
     :param watch: reload whenever a file of the configuration changes.
     :param topology: of fake-gpu-operator, which the pools and the base workloads were made from; None for none.
     :param notes: remarks that do not forbid the configuration, as ``file:line: text``.
+    :param compiled: the nodes of the fleet as they were checked, until the first fleet takes them.
     :param source: the values with their places, for :func:`fakedev.config.export.effective_text`.
     """
 
@@ -155,6 +157,7 @@ class Configuration:
     nvml: Nvml | None = field(default=None, metadata=restarts("nvml"))
     kernel_log: KernelLogFile | None = field(default=None, metadata=restarts("kernel-log"))
     otlp: Otlp | None = field(default=None, metadata=restarts("otlp"))
+    compiled: list[CompiledFleet] = field(default_factory=list, compare=False, repr=False)
 
     def web_config_sources(self) -> Iterator[WebConfigSource]:
         """Where the web configurations of all addresses are, and TLS of line ports."""

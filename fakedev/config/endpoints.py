@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from fakedev.base.groups import grouped
 from fakedev.config.configuration import WebEndpoint, WebPage
 from fakedev.config.pools import ShownPool
 from fakedev.exporters.checks import check_identity, check_unique_nodes
@@ -41,9 +42,7 @@ class Endpoints:
         report: Report,
     ) -> None:
         self._catalog = catalog
-        self._pools: dict[str, list[ShownPool]] = {}
-        for pool in pools:
-            self._pools.setdefault(pool.spec.name, []).append(pool)
+        self._pools = grouped((pool.spec.name, pool) for pool in pools)
         self._web_config = web_config_source(web_config)
         self._runtime_folder = runtime_folder
         self._read_token = read_token
@@ -60,7 +59,6 @@ class Endpoints:
     def workloads(
         self, entries: Iterable[Values], nodes: Mapping[str, NodeSpec], *, complete: bool
     ) -> tuple[WorkloadListen, ...]:
-        """The workload endpoints."""
         return tuple(found for values in entries if (found := self._workload(values, nodes, complete)) is not None)
 
     def lines(self, entries: Iterable[Values], what: str) -> tuple[LineListen, ...]:
@@ -188,9 +186,7 @@ class Endpoints:
 
     def _check_page(self, pools: list[ShownPool], place: Place) -> None:
         """Reports identities and nodes that cannot share a page."""
-        groups: dict[Identity, list[ShownPool]] = {}
-        for pool in pools:
-            groups.setdefault(pool.identity.identity, []).append(pool)
+        groups = grouped((pool.identity.identity, pool) for pool in pools)
         owners: dict[str, ShownPool] = {}
         for group in groups.values():
             specs: list[PoolSpec] = [pool.sample for pool in group]

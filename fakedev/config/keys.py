@@ -19,7 +19,7 @@ from fakedev.runtime.settings import LOG
 from fakedev.schema.sections import Key, Section
 from fakedev.schema.types import Boolean, Choice, Integer, ListOf, Path, Text, keys_from
 from fakedev.tester.settings import TESTER
-from fakedev.web.settings import GROUP, LISTEN_DOC, MODE, WEB_CONFIG_TYPE, PortLimits
+from fakedev.web.settings import GROUP, LISTEN_DOC, MODE, WEB_CONFIG_TYPE, LinePortSettings
 
 _HOSTS: Final = ListOf(Text("host name", host_name))
 _SHOWN: Final = keys_from(Shown)
@@ -93,7 +93,7 @@ WORKLOADS = Section(
             "Workloads that are present from the first tick.",
             default=(),
         ),
-        *keys_from(PortLimits),
+        *keys_from(LinePortSettings),
     ),
     doc="Work for the devices.",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,13 +20,12 @@ from fakedev.exporters.settings.catalog import Catalog
 from fakedev.exporters.settings.families import tallies_shown
 from fakedev.exporters.settings.otlp import Otlp
 from fakedev.fleet.cluster.scheduler import Nodes
-from fakedev.fleet.devices.relations import Relations
+from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.selectors import resolve
 from fakedev.fleet.faults.rules import FaultRules
-from fakedev.fleet.parts.part_demand import unit_capacity
 from fakedev.fleet.settings.cluster import read_cluster
-from fakedev.fleet.settings.faults import fault_rules, load_faults
+from fakedev.fleet.settings.faults import load_faults
 from fakedev.fleet.settings.pools import check_churn
 from fakedev.fleet.settings.ports import WorkloadPorts
 from fakedev.fleet.settings.workloads import load_base, load_profiles
@@ -167,13 +167,14 @@ def _built(
     reports = tester_reports(values["tester"], report)
     shown = [pool.identity.identity for pool in pools] + [name for endpoint in web for name in endpoint.identities]
     metrics = {name: metric for identity in reversed(shown) for name, metric in identity.metric_names().items()}
-    admission = rules = None
+    spec = fleet.build(
+        FleetSpec, pools=specs, metric_names=metrics, tallies=tallies_shown(shown),
+        limits=values["limits"].build(Limits), cluster=None,
+    )  # fmt: skip
+    compiled = admission = rules = None
     if complete:
-        roster = Roster(specs)
-        relations = Relations(roster, 0.0, fleet["seed"])
-        capacity = unit_capacity(relations.capacity(), roster.parts)
-        admission = Admission(roster, capacity, relations.quantities, metrics, fleet["tick"])
-        rules = fault_rules(fleet["tick"], roster, relations, admission)
+        compiled = CompiledFleet(replace(spec, shard=None))
+        admission, rules = compiled.admission, compiled.fault_rules
     base = load_base(workloads["base"], catalog, admission, rules, report)
     faults = load_faults(values["faults"], rules, report)
     if rules is not None:
@@ -183,9 +184,8 @@ def _built(
         check_churn(pools, fleet["tick"], admission, report)
     operator_label = topology.label_key if topology is not None else OPERATOR_NODE_LABEL
     kubernetes = load_kubernetes(values["kubernetes"], pools, endpoints.lines, operator_label, files, report)
-    limits = values["limits"].build(Limits)
     if admission is not None and rules is not None:
-        _check_limits(limits, values, base, faults, admission, rules, report)
+        _check_limits(spec.limits, values, base, faults, admission, rules, report)
     shard = fleet["shard"]
     is_fixed = not any(pool.has_cluster_nodes for pool in specs)
     if complete and is_fixed and shard is not None and not any(map(shard.has, nodes)):
@@ -195,15 +195,16 @@ def _built(
         text = "shard: a rack is one state, which shards would cut apart: leave out shard, or the racks"
         report.problem(fleet.place_of("shard"), text)
     _note_labels(pools, report)
-    if fleet["cluster"] is not None and complete and not report.sorted_problems():
-        _note_boards_of_cluster(base, roster, fleet.place_of("cluster"), report)
+    if fleet["cluster"] is not None and compiled is not None and not report.sorted_problems():
+        _note_boards_of_cluster(base, compiled.roster, fleet.place_of("cluster"), report)
     for name, text in unknown_variables(files.environ, files.variables):
         report.note(Place(f"environment {name}"), text)
     return Configuration(
-        fleet=fleet.build(
-            FleetSpec, pools=specs, base=base, metric_names=metrics, faults=faults, tallies=tallies_shown(shown),
-            limits=limits, cluster=read_cluster(fleet["cluster"], fleet, catalog, fleet["shard"], report),
+        fleet=replace(
+            spec, base=base, faults=faults,
+            cluster=read_cluster(fleet["cluster"], fleet, catalog, fleet["shard"], report),
         ),
+        compiled=[compiled] if compiled is not None else [],
         epoch_is_start=fleet["epoch"] is None,
         speed=fleet["speed"],
         identities={pool.spec.name: pool.identity.identity for pool in pools},

@@ -12,7 +12,18 @@ from fakedev.config.keys import CONFIGURATION
 from fakedev.fleet.spec.limits import parse_shard, shard_of_host
 from fakedev.schema.addresses import with_port
 from fakedev.schema.files import Files
-from fakedev.schema.places import Listing, Node, NodeBuilder, Place, Report, Scalar, SyntaxProblem, Table, scalar_of
+from fakedev.schema.places import (
+    Listing,
+    Node,
+    NodeBuilder,
+    Place,
+    Report,
+    Scalar,
+    SyntaxProblem,
+    Table,
+    entries_of,
+    scalar_of,
+)
 from fakedev.schema.reader import is_clean
 from fakedev.schema.sections import Key, Section, Type, did_you_mean
 from fakedev.schema.types import ListOf, MapOf, OneOf
@@ -92,17 +103,13 @@ def _listen_text(tree: Node) -> str:
 
     :returns: an empty text when it has none.
     """
-    web = next((node for key, node in _entries(tree) if key.text == "web"), None)
+    web = next((node for key, node in entries_of(tree) if key.text == "web"), None)
     if web is None or (isinstance(web, Scalar) and web.is_null):
         (web,) = (key.default_node for key in CONFIGURATION.keys if key.name == "web")
     first = web.items[0] if isinstance(web, Listing) and web.items else None
     if isinstance(first, Table):
         first = next((node for key, node in first.entries if key.text == "listen"), None)
     return first.text if isinstance(first, Scalar) else ""
-
-
-def _entries(node: Node) -> tuple[tuple[Scalar, Node], ...]:
-    return node.entries if isinstance(node, Table) else ()
 
 
 def shard_override(text: str, host: str = "") -> str:
@@ -162,7 +169,7 @@ class _Setter:
         if isinstance(node, Listing) or isinstance(kind, ListOf):
             items = node.items if isinstance(node, Listing) else ()
             return self._into_list(items, kind.item if isinstance(kind, ListOf) else None, path)
-        entries = node.entries if isinstance(node, Table) else ()
+        entries = entries_of(node)
         return self._into_table(entries, kind, path)
 
     def _opened(self, node: Scalar, kind: Type | None) -> Node:

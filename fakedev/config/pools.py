@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from fakedev.base.groups import grouped
 from fakedev.exporters.identity import SharedDevices
 from fakedev.exporters.settings.catalog import Catalog
 from fakedev.exporters.settings.loaded import LoadedIdentity
@@ -70,9 +71,7 @@ class Pools:
         counts = [node.count or usual for node in nodes]
         most = max(counts, default=usual)
         devices = self._listed_devices(values, listed, most) if listed else self._devices_given(values, most)
-        kinds: dict[tuple[str, int], list[ListedNode]] = {}
-        for node, count in zip(nodes, counts, strict=True):
-            kinds.setdefault((node.device, count), []).append(node)
+        kinds = grouped(((node.device, count), node) for node, count in zip(nodes, counts, strict=True))
         types = {word: self._type(word, kinds, values) for word in dict.fromkeys(["", *(word for word, _ in kinds)])}
         name = values["name"]
         if name is None:

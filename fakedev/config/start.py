@@ -53,7 +53,8 @@ def make_fleet(
     spec = replace(configuration.fleet, epoch_seconds=head.epoch_seconds)
     wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
     record = recorder.record if recorder else discard_record
-    return Fleet(spec, record, wall_per_tick, journal.write if journal else no_op)
+    compiled = CompiledFleet.taken(spec, configuration.compiled)
+    return Fleet(spec, record, wall_per_tick, journal.write if journal else no_op, compiled)
 
 
 def compiled_source(source: RecordHead) -> CompiledFleet:

@@ -19,7 +19,8 @@ from fakedev.fleet.entities.state import State
 from fakedev.fleet.faults.page_faults import PageFaults
 from fakedev.fleet.fleet import Fleet
 from fakedev.web.encoding import OPENMETRICS, Body
-from fakedev.web.response import HttpError, Response
+from fakedev.web.http_limits import HttpError
+from fakedev.web.response import Response
 
 #: The header with the tick that a page shows, for programs that compare pages.
 TICK_HEADER: Final = "X-Fakedev-Tick"

@@ -227,12 +227,12 @@ class HpcJobFolder(Service):
         fleet = self._hub.fleet
         instances: dict[str, str] = {}
         divided = set()
-        for unit, facts in fleet.part_facts(node):
+        for unit, facts in fleet.labels.part_facts(node):
             if facts.get("mig_id"):
                 instances[f"{facts['index']}.{facts['mig_id']}"] = fleet.roster.unit_name(unit)
                 divided.add(facts["index"])
         units: dict[str, str] = {}
-        for position, facts in zip(node.devices, fleet.facts(node), strict=True):
+        for position, facts in zip(node.devices, fleet.labels.facts(node), strict=True):
             if not self._is_by_instance or facts["index"] not in divided:
                 word = fleet.roster.unit_name(position)
                 names = (facts["index"], facts.get("uuid", ""), f"GPU-{facts.get('uuid', '')}")
@@ -254,7 +254,8 @@ class HpcJobFolder(Service):
         node = fleet.roster.node(self._node)
         units: list[list[dict[str, str]]] = []
         if node is not None:
-            units = [*fleet.shared_facts(node), *(holders for _, holders in fleet.shared_part_facts(node))]
+            labels = fleet.labels
+            units = [*labels.shared_facts(node), *(holders for _, holders in labels.shared_part_facts(node))]
         jobs = _slurm_jobs(units) if self._is_slurm else _jobs(units)
         if jobs != self._written:
             before = self._written

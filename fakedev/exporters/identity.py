@@ -74,7 +74,7 @@ class SharedDevices(Enum):
     NO_POD = "nobody"  # one set of rows without labels of pods
 
 
-class Layout(Enum):
+class PageLayout(Enum):
     """The order of lines on a page."""
 
     FAMILIES = "families"  # HELP, TYPE, rows; family by family
@@ -246,7 +246,7 @@ class Identity:
     families: tuple[FamilySpec, ...]
     labels: tuple[LabelSpec, ...]
     content_type: str = setting("Content-Type of its pages.", default="text/plain; version=0.0.4; charset=utf-8")
-    layout: Layout = setting("The order of lines on a page.", default=Layout.FAMILIES)
+    layout: PageLayout = setting("The order of lines on a page.", default=PageLayout.FAMILIES)
     sort_labels: bool = setting("Whether labels are in alphabetical order.", default=False)
     leading_labels: int = setting("How many labels stay in front when the labels are sorted.", default=0)
     labels_of_levels: tuple[tuple[str, tuple[LabelSpec, ...]], ...] = ()

@@ -77,7 +77,7 @@ class OtlpPart(Part):
         for node in self._fleet.roster.shown:
             if self._fleet.compiled is not compiled or not self.running:
                 return
-            body = message(node.name, list(zip(node.devices, self._fleet.facts(node), strict=True)), state)
+            body = message(node.name, list(zip(node.devices, self._fleet.labels.facts(node), strict=True)), state)
             await self._post(body)
         self._tell("")
 

@@ -19,8 +19,9 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.base.groups import grouped
 from fakedev.exporters.family import NO_LINES, Family, GroupTexts, Labelled, Lines, RowKinds
-from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
+from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, PageLayout, RowSpec
 from fakedev.exporters.labels import Labels, Template, signature
 from fakedev.exporters.numbers import formatted, number_of
 from fakedev.exporters.row_levels import FOLLOW_FROM, PAGE, PAGE_QUANTITIES, POD, WORK_LEVELS
@@ -197,7 +198,7 @@ _LINES_MADE_AT_ONCE: Final = 8192
 _MANY_LINES: Final = 4096
 
 
-class Part(NamedTuple):
+class PagePart(NamedTuple):
     """A part of a page: some bytes, then present lines of a family."""
 
     before: bytes
@@ -205,7 +206,7 @@ class Part(NamedTuple):
     lines: Lines
 
 
-def rendered(parts: Iterable[Part | None], state: State, line_end: bytes) -> Iterator[bytes]:
+def rendered(parts: Iterable[PagePart | None], state: State, line_end: bytes) -> Iterator[bytes]:
     """A page in pieces of about 56 KiB, with an empty one for each pause.
 
     :param parts: in the order of the page; None for a pause.
@@ -241,9 +242,9 @@ def rendered(parts: Iterable[Part | None], state: State, line_end: bytes) -> Ite
         yield b"".join(pieces)
 
 
-def _batches(parts: Iterable[Part | None]) -> Iterator[list[Part]]:
+def _batches(parts: Iterable[PagePart | None]) -> Iterator[list[PagePart]]:
     """The same parts in batches of at most _LINES_AT_ONCE lines; an empty batch for a pause."""
-    batch: list[Part] = []
+    batch: list[PagePart] = []
     count = 0
     for part in parts:
         if part is None:
@@ -254,17 +255,15 @@ def _batches(parts: Iterable[Part | None]) -> Iterator[list[Part]]:
             if batch and count + len(some.texts) > _LINES_AT_ONCE:
                 yield batch
                 batch, count = [], 0
-            batch.append(Part(before, family, some))
+            batch.append(PagePart(before, family, some))
             before = b""
             count += len(some.texts)
     if batch:
         yield batch
 
 
-def _numbers(batch: Sequence[Part], state: State) -> list[list[bytes]]:
-    alike: dict[NumberFormat, list[int]] = {}
-    for place, part in enumerate(batch):
-        alike.setdefault(part.family.number, []).append(place)
+def _numbers(batch: Sequence[PagePart], state: State) -> list[list[bytes]]:
+    alike = grouped((part.family.number, place) for place, part in enumerate(batch))
     found: list[list[bytes]] = [[]] * len(batch)
     for number, places in alike.items():
         values = [batch[place].family.values(batch[place].lines, state) for place in places]
@@ -287,7 +286,7 @@ class Page(Generic[Group]):
         self.identity = cache.identity
         self._cache = cache
         self._openmetrics = openmetrics
-        self._sorts = cache.identity.layout is Layout.DECLARATIONS_FIRST
+        self._sorts = cache.identity.layout is PageLayout.DECLARATIONS_FIRST
         self._families = cache.families(openmetrics)
         self._groups: Sequence[Group] = ()
         self._texts: list[GroupTexts | None] = []
@@ -387,9 +386,9 @@ class Page(Generic[Group]):
             pass
         return b"".join(self.slices(state))
 
-    def _parts(self, by_family: list[tuple[Family, Lines]], state: State) -> Iterator[Part | None]:
+    def _parts(self, by_family: list[tuple[Family, Lines]], state: State) -> Iterator[PagePart | None]:
         """The declarations and the present lines, in the order of the page."""
-        later: list[Part] = []
+        later: list[PagePart] = []
         for family, lines in by_family:
             is_long = len(lines.texts) >= _MANY_LINES
             if is_long and lines.rows is not None:
@@ -401,10 +400,10 @@ class Page(Generic[Group]):
             if not present.texts:
                 continue
             if self._sorts:
-                yield Part(family.header, family, NO_LINES)
-                later.append(Part(b"", family, present))
+                yield PagePart(family.header, family, NO_LINES)
+                later.append(PagePart(b"", family, present))
             else:
-                yield Part(family.header, family, present)
+                yield PagePart(family.header, family, present)
         yield from sorted(later, key=_first_line)
 
     def _line_end(self, state: State) -> bytes:
@@ -414,5 +413,5 @@ class Page(Generic[Group]):
         return b" %d.%03d\n" % divmod(milliseconds, 1000) if self._openmetrics else b" %d\n" % milliseconds
 
 
-def _first_line(part: Part) -> bytes:
+def _first_line(part: PagePart) -> bytes:
     return part.family.name + part.lines.texts[0]

@@ -24,11 +24,12 @@ from fakedev.fleet.entities.selectors import no_node
 from fakedev.fleet.faults.page_faults import PageFaults
 from fakedev.fleet.fleet import Fleet
 from fakedev.web.encoding import Body, choose_exposition
+from fakedev.web.http_limits import HttpError
 from fakedev.web.paths import HEALTH, METRICS, START
 from fakedev.web.probes import Health, HealthPage
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer, Resource, make_tree
-from fakedev.web.response import PLAIN, HttpError, PageStatistics, Response, ScrapeStatistics
+from fakedev.web.response import PLAIN, PageStatistics, Response, ScrapeStatistics
 
 #: The Content-Type of a page with the fault wrong-type.
 _HTML: Final = "text/html; charset=utf-8"

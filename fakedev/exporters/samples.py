@@ -147,11 +147,9 @@ class CapturedPage:
         return self.with_labels(lambda labels: tuple(pair for pair in labels if pair[0] not in names))
 
     def label_names(self) -> frozenset[str]:
-        """All label names."""
         return frozenset(name for name, _ in self._labels())
 
     def label_values(self) -> frozenset[str]:
-        """All label values."""
         return frozenset(value for _, value in self._labels())
 
     def _labels(self) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from zope.interface import Attribute, Interface, implementer
 
+from fakedev.base.groups import grouped
 from fakedev.exporters.identity import Identity, SharedDevices
 from fakedev.exporters.row_levels import POD, PROCESS, PROCESS_PART, PageLevels
 from fakedev.fleet.entities.roster import Roster, RosterNode
@@ -153,16 +154,16 @@ class DeviceSource:
             case "peer":
                 return self._peers(node)
             case "process":
-                facts = self._fleet.facts(node)
+                facts = self._fleet.labels.facts(node)
                 return [(place, {**facts[index], **own}) for place, index, own in self._levels.processes(node)]
             case "process-part":
-                of_unit = dict(zip(node.devices, self._fleet.facts(node), strict=True))
-                of_unit |= self._fleet.part_facts(node)
+                of_unit = dict(zip(node.devices, self._fleet.labels.facts(node), strict=True))
+                of_unit |= self._fleet.labels.part_facts(node)
                 return [(at, {**of_unit[unit], **own}) for at, unit, own in self._levels.processes_on_parts(node)]
             case "pod" | "pod/whole":
                 return self._pods(node, are_whole=level != POD)
             case "node" | "page":
-                return [(node.first, _of_all(self._fleet.facts(node)))]
+                return [(node.first, _of_all(self._fleet.labels.facts(node)))]
         return self._connections(level, node)
 
     def _connections(self, level: str, node: RosterNode) -> Sequence[Entity]:
@@ -170,9 +171,9 @@ class DeviceSource:
         roster = self._fleet.roster
         match level:
             case "link":
-                return link_facts(roster, node, self._fleet.facts(node))
+                return link_facts(roster, node, self._fleet.labels.facts(node))
             case "port":
-                return port_facts(roster, node, self._fleet.facts(node))
+                return port_facts(roster, node, self._fleet.labels.facts(node))
             case "switch":
                 return switch_facts(roster, node)
         level, _, number = level.partition("/")
@@ -188,7 +189,7 @@ class DeviceSource:
         """Undivided devices, where each container has rows without their containers."""
         if self._shared is not SharedDevices.EACH:
             return list(self.entities("whole", node))
-        bare = self._with_holders(zip(node.devices, self._fleet.bare_facts(node), strict=True))
+        bare = self._with_holders(zip(node.devices, self._fleet.labels.bare_facts(node), strict=True))
         return [instance for instance in bare if self._fleet.roster.parts.is_undivided[instance[0]]]
 
     def _pods(self, node: RosterNode, *, are_whole: bool) -> list[Entity]:
@@ -196,9 +197,9 @@ class DeviceSource:
         if self._shared is not SharedDevices.EACH:
             return []
         parts = self._fleet.roster.parts
-        every = zip(node.devices, self._fleet.shared_facts(node), strict=True)
+        every = zip(node.devices, self._fleet.labels.shared_facts(node), strict=True)
         held = {unit: facts for unit, facts in every if parts.is_undivided[unit]}
-        held |= dict(() if are_whole else self._fleet.shared_part_facts(node))
+        held |= dict(() if are_whole else self._fleet.labels.shared_part_facts(node))
         return [
             (position, facts)
             for position, unit, container in self._levels.pods(node)
@@ -211,9 +212,7 @@ class DeviceSource:
         peers = self._fleet.tallies.peers
         if peers is None:
             return []
-        facts: dict[int, list[Mapping[str, str]]] = {}
-        for device, own in self._devices(node):
-            facts.setdefault(device - node.first, []).append(own)
+        facts = grouped((device - node.first, own) for device, own in self._devices(node))
         pairs = list(peers.of_node(node))
         return [(place, {**own, "peer": str(peer)}) for place, board, peer in pairs for own in facts[board]]
 
@@ -227,15 +226,15 @@ class DeviceSource:
 
     def _devices(self, node: RosterNode) -> list[Entity]:
         if not self._is_shared:
-            return list(zip(node.devices, self._fleet.facts(node), strict=True))
-        return self._with_holders(zip(node.devices, self._fleet.shared_facts(node), strict=True))
+            return list(zip(node.devices, self._fleet.labels.facts(node), strict=True))
+        return self._with_holders(zip(node.devices, self._fleet.labels.shared_facts(node), strict=True))
 
     def _parts(self, node: RosterNode, *, are_tiles: bool, are_bare: bool = False) -> list[Entity]:
         """The parts, as units: tiles or instances; without their containers if they are bare."""
         if not self._is_shared:
-            every = list[Entity](self._fleet.part_facts(node))
+            every = list[Entity](self._fleet.labels.part_facts(node))
         else:
-            every = self._with_holders(self._fleet.shared_part_facts(node, are_bare=are_bare))
+            every = self._with_holders(self._fleet.labels.shared_part_facts(node, are_bare=are_bare))
         parts = self._fleet.roster.parts
         return [unit for unit in every if parts.is_tile[unit[0] - parts.device_count] == are_tiles]
 
@@ -246,7 +245,7 @@ class DeviceSource:
 
     def version(self, group: RosterNode) -> object:
         """The version of the node's labels, and its processes if they are shown."""
-        version = self._fleet.labels_version(group, is_shared=self._is_shared)
+        version = self._fleet.labels.version(group, is_shared=self._is_shared)
         return (version, self._levels.version(group)) if self._has_processes else version
 
     def completed(self, state: State) -> State:

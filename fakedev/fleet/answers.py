@@ -35,7 +35,6 @@ def default_entries(since: str) -> int:
 
 
 def workload_line(described: Mapping[str, Any]) -> str:
-    """A workload in a list."""
     keys = [key for key in _WORKLOAD_KEYS if described.get(key) is not None]
     return " ".join([described["id"], quote_word(described["name"]), *_pairs(described, keys)])
 
@@ -52,7 +51,6 @@ def device_line(described: Mapping[str, Any]) -> str:
 
 
 def fault_line(described: Mapping[str, Any]) -> str:
-    """A fault in a list."""
     first = ("state", "device-count", "active-devices")
     others = (key for key in described if key not in ("id", "kind", *first))
     keys = [key for key in (*first, *others) if described[key] is not None]

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Final
 from weakref import WeakValueDictionary
 
+from fakedev.base.groups import grouped
 from fakedev.fleet.spec.fleet_spec import Cost, FaultSpec
 from fakedev.fleet.spec.limits import (
     ACTIVITY_BYTES,
@@ -212,10 +213,7 @@ class Budget:
 
     def _remove_all(self, gone: Sequence[tuple[Cost, object]]) -> None:
         self._all.remove_all([cost for cost, _ in gone])
-        of_peers: dict[object, list[Cost]] = {}
-        for cost, peer in gone:
-            if peer and peer in self._of_peers:
-                of_peers.setdefault(peer, []).append(cost)
+        of_peers = grouped((peer, cost) for cost, peer in gone if peer and peer in self._of_peers)
         for peer, costs in of_peers.items():
             account = self._of_peers[peer]
             account.remove_all(costs)

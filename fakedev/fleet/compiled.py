@@ -135,6 +135,10 @@ def _nodes(words: Sequence[str], whole: Roster, node: str) -> Nodes:
     return frozenset(np.unique(whole.node_positions(resolve(words, whole, node))).tolist())
 
 
+#: What a compiled fleet depends on.
+_COMPILED: Final = ("pools", "seed", "shard", "tick_seconds", "exact_sensors", "metric_names")
+
+
 class CompiledFleet:
     """The parts of a fleet without a history.
 
@@ -174,6 +178,21 @@ class CompiledFleet:
         self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)
         self.idle = self.relations.idle_level()
         self._moves: FleetReindex | None = None
+
+    @classmethod
+    def taken(cls, spec: FleetSpec, ready: list[CompiledFleet]) -> CompiledFleet:
+        """What was compiled before, if it is of the same nodes, else a new one.
+
+        :param ready: at most one, perhaps with another epoch and without the workloads. It is removed: no other fleet
+            can use it, and memory is free again after the next reload.
+        """
+        compiled = ready.pop() if ready else None
+        if compiled is None or any(getattr(compiled.spec, it) != getattr(spec, it) for it in _COMPILED):
+            return cls(spec)
+        compiled.spec = spec
+        compiled.relations.set_epoch(spec.epoch_seconds)
+        compiled.admission.prepare(spec.base)
+        return compiled
 
     def reindex_from(self, old: Roster) -> FleetReindex:
         """The positions of another roster's devices in this one; computed at the first call."""

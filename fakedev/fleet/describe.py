@@ -95,7 +95,7 @@ def device_describer(fleet: Fleet, devices: Sequence[int]) -> Callable[[int], di
     """
     roster, seed = fleet.roster, fleet.spec.seed
     level, units = fleet.state.levels[DEVICE], fleet.state.levels[UNIT]
-    owners = {device: fleet.owner_facts(device) for device in devices}
+    owners = {device: fleet.labels.attribution.facts(device) for device in devices}
     rows = {device: row for row, device in enumerate(devices)}
     chosen = np.array(devices, np.int64)
     values = {name: level.arrays[name][chosen].tolist() for name in sorted(level.arrays)}
@@ -121,7 +121,7 @@ def device_describer(fleet: Fleet, devices: Sequence[int]) -> Callable[[int], di
 def describe_part(fleet: Fleet, unit: int, facts: Mapping[str, str]) -> dict[str, Any]:
     """A part of a device: names, labels and all its quantities at the current tick.
 
-    :param facts: its own, from ``fleet.part_facts(node)``.
+    :param facts: its own, from ``fleet.labels.part_facts(node)``.
     """
     roster = fleet.roster
     return {
@@ -136,7 +136,7 @@ def describe_part(fleet: Fleet, unit: int, facts: Mapping[str, str]) -> dict[str
 
 def describe_parts(fleet: Fleet, node: RosterNode, index: int) -> list[dict[str, Any]]:
     """The parts of a device, each with its names, state and most important quantities."""
-    roster, facts, level = fleet.roster, dict(fleet.part_facts(node)), fleet.state.levels["part"]
+    roster, facts, level = fleet.roster, dict(fleet.labels.part_facts(node)), fleet.state.levels["part"]
     return [
         {
             "part": roster.unit_name(unit),
@@ -241,12 +241,12 @@ def _after(fleet: Fleet, since: str) -> Callable[[JournalEntry], bool]:
         text = f"since: {since[:40]!r} is no duration, as 10m, and no time, as 2026-11-26T10:04:05Z"
         raise Refused("bad-argument", text, "since") from None
     wall_seconds = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-    return lambda entry: fleet.wall_seconds(entry.tick) >= wall_seconds
+    return lambda entry: fleet.clock.past_seconds(entry.tick) >= wall_seconds
 
 
 def describe_entry(fleet: Fleet, entry: JournalEntry) -> dict[str, Any]:
     """An entry of the journal with its wall time."""
-    return {**entry.fields(), "at": wall_time(fleet.wall_seconds(entry.tick))}
+    return {**entry.fields(), "at": wall_time(fleet.clock.past_seconds(entry.tick))}
 
 
 def describe_limits(fleet: Fleet, device: int) -> dict[str, list[list[Any]]]:

@@ -20,10 +20,8 @@ from fakedev.fleet.entities.state import State
 from fakedev.fleet.events import (
     ChangeClock,
     ChangeNodes,
-    ClearFault,
     ClearFaults,
     DivideBoard,
-    DropWorkload,
     DropWorkloads,
     Event,
     InjectFault,
@@ -31,7 +29,6 @@ from fakedev.fleet.events import (
     Reset,
     Stamped,
     StartWorkload,
-    StopWorkload,
     StopWorkloads,
     prepare,
     with_nodes_of,
@@ -157,19 +154,13 @@ class Door:
             case StartWorkload(workload):
                 key = self._event_keys.key(state.tick, workload.name, workload.node, *workload.devices)
                 devices = self._intake.accept(workload_id_of(sequence), workload, key, peer=peer).devices
-            case StopWorkload(workload_id, reason):
-                self._intake.stop((workload_id,), reason)
             case StopWorkloads(workload_ids, reason):
                 self._intake.stop(workload_ids, reason)
-            case DropWorkload(workload_id):
-                self._intake.drop((workload_id,))
             case DropWorkloads(workload_ids):
                 self._intake.drop(workload_ids)
             case InjectFault(fault):
                 key = self._event_keys.key(state.tick, fault.kind, fault.node, *fault.devices)
                 devices = self._faults.start(fault_id_of(sequence), fault, key, peer).devices
-            case ClearFault(fault_id):
-                self._faults.clear((fault_id,))
             case ClearFaults(fault_ids):
                 self._faults.clear(fault_ids)
             case ChangeClock():

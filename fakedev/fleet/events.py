@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from fakedev.base.errors import Refused
+from fakedev.base.groups import grouped
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.parts.mig import Instance, mig_of, placed
 from fakedev.fleet.spec.fault_kinds import fault_from_fields, fields_of_fault
@@ -196,9 +197,7 @@ def _with_nodes(spec: FleetSpec, nodes: Mapping[str, Where]) -> FleetSpec:
     """
     if nodes_of_clusters(spec) == nodes:
         return spec
-    of_pools: dict[str, list[str]] = {}
-    for name in sorted(nodes):
-        of_pools.setdefault(nodes[name][0], []).append(name)
+    of_pools = grouped((nodes[name][0], name) for name in sorted(nodes))
     pools: list[PoolSpec] = []
     for pool in spec.pools:
         if not pool.has_cluster_nodes:
@@ -226,31 +225,16 @@ class StartWorkload:
 
 
 @dataclass(frozen=True)
-class StopWorkload:
-    """Stop a workload: it ends with code 0 and the reason."""
-
-    workload_id: str
-    reason: str = "stopped"
-
-
-@dataclass(frozen=True)
 class StopWorkloads:
-    """Stop several workloads as one event: each ends as with :class:`StopWorkload`."""
+    """Stop one or more workloads: each ends with code 0 and the reason."""
 
     workload_ids: tuple[str, ...]
     reason: str = "stopped"
 
 
 @dataclass(frozen=True)
-class DropWorkload:
-    """End a workload without a verdict, because its peer has disconnected."""
-
-    workload_id: str
-
-
-@dataclass(frozen=True)
 class DropWorkloads:
-    """End all workloads of a peer as one event: each ends as with :class:`DropWorkload`."""
+    """End one or more workloads without a verdict, because their peer has disconnected."""
 
     workload_ids: tuple[str, ...]
 
@@ -275,15 +259,8 @@ class InjectFault:
 
 
 @dataclass(frozen=True)
-class ClearFault:
-    """Clear a fault."""
-
-    fault_id: str
-
-
-@dataclass(frozen=True)
 class ClearFaults:
-    """Clear several faults as one event."""
+    """Clear one or more faults."""
 
     fault_ids: tuple[str, ...]
 
@@ -341,8 +318,8 @@ class DivideBoard:
 
 
 Event = (
-    StartWorkload | StopWorkload | StopWorkloads | DropWorkload | DropWorkloads | ChangeClock | InjectFault
-    | ClearFault | ClearFaults | Reload | Reset | ChangeNodes | DivideBoard
+    StartWorkload | StopWorkloads | DropWorkloads | ChangeClock | InjectFault | ClearFaults | Reload | Reset
+    | ChangeNodes | DivideBoard
 )  # fmt: skip
 
 
@@ -361,19 +338,14 @@ def event_to_fields(stamped: Stamped) -> dict[str, object]:
     match stamped.event:
         case StartWorkload(workload):
             fields |= {"event": "start", "workload": fields_of_workload(workload)}
-        case StopWorkload(workload_id, reason):
-            fields |= {"event": "stop", "id": workload_id, "reason": reason}
         case StopWorkloads(workload_ids, reason):
-            fields |= {"event": "stop", "ids": workload_ids, "reason": reason}
-        case DropWorkload(workload_id):
-            fields |= {"event": "drop", "id": workload_id}
+            fields |= {"event": "stop", **_ids_to_fields(workload_ids), "reason": reason}
         case DropWorkloads(workload_ids):
-            fields |= {"event": "drop", "ids": workload_ids}
+            fields |= {"event": "drop", **_ids_to_fields(workload_ids)}
         case InjectFault(fault):
             fields |= {"event": "fault", "fault": fields_of_fault(fault)}
-        case ClearFault() | ClearFaults() as clear:
-            ids = {"id": clear.fault_id} if isinstance(clear, ClearFault) else {"ids": clear.fault_ids}
-            fields |= {"event": "clear", **ids}
+        case ClearFaults(fault_ids):
+            fields |= {"event": "clear", **_ids_to_fields(fault_ids)}
         case ChangeClock(wall_seconds, wall_per_tick, reason):
             fields |= {"event": "clock", "wall": wall_seconds, "wall-per-tick": wall_per_tick, "reason": reason}
         case Reload(_, source):
@@ -386,6 +358,10 @@ def event_to_fields(stamped: Stamped) -> dict[str, object]:
         case DivideBoard(node, index, instances):
             fields |= {"event": "mig", "node": node, "index": index, "instances": _rows(instances)}
     return fields
+
+
+def _ids_to_fields(ids: tuple[str, ...]) -> dict[str, object]:
+    return {"id": ids[0]} if len(ids) == 1 else {"ids": ids}
 
 
 def _rows(instances: Sequence[tuple[str, int, bool]] | None) -> list[tuple[str, int, bool]] | None:
@@ -415,8 +391,13 @@ def event_from_fields(
             case "start":
                 workload = workload_from_fields(_object(fields["workload"], "workload"))
                 return Stamped(tick, sequence, StartWorkload(workload))
-            case "stop" | "drop" | "clear" as kind:
-                return Stamped(tick, sequence, _end_from_fields(kind, fields))
+            case "stop":
+                ids = _ids_from_fields(fields)
+                return Stamped(tick, sequence, StopWorkloads(ids, str(fields["reason"])))
+            case "drop":
+                return Stamped(tick, sequence, DropWorkloads(_ids_from_fields(fields)))
+            case "clear":
+                return Stamped(tick, sequence, ClearFaults(_ids_from_fields(fields)))
             case "clock":
                 wall, step = _number(fields["wall"]), _number(fields["wall-per-tick"])
                 return Stamped(tick, sequence, ChangeClock(wall, step, str(fields.get("reason", ""))))
@@ -439,26 +420,17 @@ def event_from_fields(
         raise Refused("bad-argument", f"an event without {missing.args[0]!r}", str(missing.args[0])) from None
 
 
-def _end_from_fields(kind: str, fields: Mapping[str, object]) -> Event:
-    """An event that ends workloads or faults: one, or several at once."""
-    several = _ids(fields["ids"]) if "ids" in fields else ()
-    one = "" if several else str(fields["id"])
-    if kind == "stop":
-        reason = str(fields["reason"])
-        return StopWorkloads(several, reason) if several else StopWorkload(one, reason)
-    if kind == "drop":
-        return DropWorkloads(several) if several else DropWorkload(one)
-    return ClearFaults(several) if several else ClearFault(one)
-
-
 def _object(value: object, name: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         raise Refused("bad-argument", f"{name}: must be an object", name)
     return value
 
 
-def _ids(value: object) -> tuple[str, ...]:
-    """Several ids, each once: to end something twice would be two verdicts."""
+def _ids_from_fields(fields: Mapping[str, object]) -> tuple[str, ...]:
+    """One id, or several, each once: to end something twice would be two verdicts."""
+    if "ids" not in fields:
+        return (str(fields["id"]),)
+    value = fields["ids"]
     if not isinstance(value, list | tuple) or not value or not all(isinstance(item, str) for item in value):
         raise Refused("bad-argument", "ids: must be a list of ids", "ids")
     if len(set(value)) < len(value):

@@ -16,20 +16,20 @@ first: nobody sees half a tick.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Final
 
 import numpy as np
 
 from fakedev.base.errors import Refused
+from fakedev.base.steps import AT_ONCE, Steps, result_of
 from fakedev.fleet.budget import Budget
-from fakedev.fleet.cluster.lifecycle import Around, Cluster
+from fakedev.fleet.cluster.lifecycle import Around, SimulatedCluster
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.devices.reports import reports_of_boards
 from fakedev.fleet.door import Door, WallClock
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.reindex import FleetReindex
-from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.entities.state import Level, State, same_arrays
 from fakedev.fleet.events import Event, Stamped
 from fakedev.fleet.faults.faults import Faults
@@ -44,7 +44,6 @@ from fakedev.fleet.racks.racks import NO_BOUNDS
 from fakedev.fleet.spec.fault_kinds import Scope
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import RecordHead, key_of_limit
-from fakedev.fleet.steps import AT_ONCE, Steps, result_of
 from fakedev.fleet.tallies import Tallies
 from fakedev.fleet.workloads.configured import (
     NO_STARTS,
@@ -74,8 +73,11 @@ class Fleet:
     :param record: receives every accepted event, in order.
     :param wall_per_tick: wall seconds between two ticks, for the timestamps of State.
     :param tell: receives the entries of the journal, in order.
+    :param compiled: of this specification; None: it is made.
     :ivar state: the true state, for limits and answers; a new one each tick.
     :ivar shown: the state that pages show: differs from ``state`` where exporters have faults.
+    :ivar clock: the wall times of ticks.
+    :ivar labels: the facts of devices and parts.
     :ivar budget: what workloads and faults take of the limits.
     :ivar past: the last workloads that ended, and the last faults that are over.
     :ivar moves: the new positions of the devices at the last reload or change of nodes; None: there was none.
@@ -88,30 +90,31 @@ class Fleet:
         record: Callable[[Stamped], None] = discard_record,
         wall_per_tick: float | None = None,
         tell: Tell = no_op,
+        compiled: CompiledFleet | None = None,
     ) -> None:
-        self._use(CompiledFleet(spec))
+        self._use(CompiledFleet(spec) if compiled is None else compiled)
         self.moves: FleetReindex | None = None
         self.source: RecordHead | None = None
         self.workloads = Workloads(spec.seed, self.compiled.keys, self.compiled.capacity, spec.epoch_seconds)
-        self._labels = DeviceLabels(self.roster, spec.seed)
+        self.labels = DeviceLabels(self.roster, spec.seed)
         self.journal = FleetJournal(self.roster, tell)
         self.past = Past(self.journal.names)
         compiled = self.compiled
         self._endings = Endings(self.roster, self.workloads, compiled.device_limits)
         self.budget = Budget(spec.limits)
         self.faults = Faults(spec.seed, compiled.fault_rules, self.budget)
-        self._clock = WallClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
+        self.clock = WallClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self.intake = Intake(
-            self.workloads, self._labels.attribution, self.faults, compiled.admission, self.budget
+            self.workloads, self.labels.attribution, self.faults, compiled.admission, self.budget
         )
         self._configured = ConfiguredWork(self.intake, self.faults, self.budget)
-        self._door = Door(self.intake, self.faults, self._configured, self._clock, self.journal, record)
+        self._door = Door(self.intake, self.faults, self._configured, self.clock, self.journal, record)
         self._configured.start_workloads(spec.base)
         self._configured.start_faults(spec.faults)
         self.page_faults = NodePageFaults(self.faults, self.roster)
         self._exporter_faults = ExporterFaults(self.roster.parts, spec.epoch_seconds)
         self.intake.apply_changes(0, 0.0)
-        self.cluster: Cluster | None = None
+        self.cluster: SimulatedCluster | None = None
         self._begin_cluster(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
         levels = first_levels(compiled, demand, 0)
@@ -119,7 +122,7 @@ class Fleet:
         self.tallies = self._first_tallies(levels, 0)
         #: The error codes that boards reported in the last tick, also boards whose drivers report none.
         self.reports: list[Report] = []
-        self.state = self.shown = self._state_of(0, self.tallies.shown(levels))
+        self._set_state(0, self.tallies.shown(levels))
 
     def _use(self, compiled: CompiledFleet) -> None:
         self.compiled, self.spec, self.roster = compiled, compiled.spec, compiled.roster
@@ -128,12 +131,13 @@ class Fleet:
     def _first_tallies(self, levels: Levels, tick: int) -> Tallies:
         tallies = Tallies(self.spec.tallies, self.roster, self.compiled.quantities)
         seconds = tick * self.spec.tick_seconds
-        tallies.note([], levels[DEVICE], None, None, self._relations.conditions, seconds, self.due_seconds(tick))
+        tallies.note([], levels[DEVICE], None, None, self._relations.conditions, seconds, self.clock.due_seconds(tick))
         return tallies
 
-    def _state_of(self, tick: int, levels: Levels) -> State:
+    def _set_state(self, tick: int, levels: Levels) -> None:
+        self.labels.level = levels[UNIT]
         seconds = tick * self.spec.tick_seconds
-        return State(tick, seconds, self.due_seconds(tick), levels, self._labels.latest)
+        self.state = self.shown = State(tick, seconds, self.clock.due_seconds(tick), levels, self.labels.latest)
 
     def outside(self) -> tuple[object, object]:
         """Who gets the events and the entries of the journal: ``record`` and ``tell``."""
@@ -166,14 +170,6 @@ class Fleet:
             array: Floats = state.levels[DEVICE].arrays[name]
             return array
         raise AttributeError(f"a fleet has no quantity or attribute {name!r}")
-
-    def due_seconds(self, tick: int) -> float:
-        """The wall time at which a tick is due, in seconds since 1970."""
-        return self._clock.due_seconds(tick)
-
-    def wall_seconds(self, tick: int) -> float:
-        """The wall time of a past tick, in seconds since 1970: when it was due by the clock of that time."""
-        return self._clock.past_seconds(tick)
 
     # -- the door ---------------------------------------------------------------------------------
 
@@ -277,7 +273,7 @@ class Fleet:
             yield
             if self.faults.has_moved:
                 self.page_faults.update()
-                self._labels.attribution.release(self.faults.stale())
+                self.labels.attribution.release(self.faults.stale())
         are_changed = (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up
         before = self._relations.conditions
         pairs = ((bounds.most, before.shared_watts), (bounds.least, before.held_watts))
@@ -293,18 +289,18 @@ class Fleet:
         self, levels: Levels, past: Levels, faults: FaultTick | None, start: float, end: float
     ) -> Steps[None]:
         """Use the levels of the tick as the state."""
-        self._labels.note(past[UNIT], levels[UNIT])
+        self.labels.note(past[UNIT], levels[UNIT])
         conditions = self._relations.conditions
         shown = self.shown.levels
         self.reports = reports_of_boards(levels[DEVICE].arrays, past[DEVICE], faults, conditions.lost)
         if self.tallies.are_shown:
-            due = self.due_seconds(self.state.tick + 1)
+            due = self.clock.due_seconds(self.state.tick + 1)
             entities = self.tallies.note(self.reports, levels[DEVICE], past[DEVICE], faults, conditions, end, due)
-            self._labels.change(entities)
+            self.labels.change(entities)
             yield
-            self.state = self.shown = self._state_of(self.state.tick + 1, self.tallies.shown(levels))
+            self._set_state(self.state.tick + 1, self.tallies.shown(levels))
         else:
-            self.state = self.shown = self._state_of(self.state.tick + 1, levels)
+            self._set_state(self.state.tick + 1, levels)
         if self.faults.by_id or self.faults.changes or self._exporter_faults.is_active:
             yield
             yield from self._show_exporter_faults(levels, past[UNIT], shown, start)
@@ -315,17 +311,17 @@ class Fleet:
         :param before: what they showed a tick ago.
         """
         seen = yield from self._exporter_faults.shown(
-            levels[UNIT], past, self.faults, start_seconds, self.due_seconds(self.state.tick - 1)
+            levels[UNIT], past, self.faults, start_seconds, self.clock.due_seconds(self.state.tick - 1)
         )
         if seen is not levels[UNIT]:
             yield
             shown, active = shown_levels(self.roster.parts, seen, levels), self.faults.active(Scope.SERIES)
-            self.shown = self._state_of(self.state.tick, self.tallies.shown(shown, active, before))
+            self.shown = replace(self.state, levels=self.tallies.shown(shown, active, before))
 
     def _start_without_events(self, now_seconds: float) -> Steps[None]:
         """Start the work that churn brings, and work of the configuration that starts again."""
         if self.compiled.churn.nodes:
-            arrived = self.compiled.churn.start_arrivals(self.intake, self._labels.attribution, self.state)
+            arrived = self.compiled.churn.start_arrivals(self.intake, self.labels.attribution, self.state)
             self._note_starts(arrived, "churn", now_seconds)
         if self._configured.waits and (again := self._configured.start_again(now_seconds)):
             self._note_starts(again, "restart", now_seconds)
@@ -344,7 +340,7 @@ class Fleet:
         """Start the cluster of the configuration, with the jobs that are at work already."""
         self.cluster = None
         if self.spec.cluster is not None:
-            self.cluster = Cluster(self.spec, self.roster)
+            self.cluster = SimulatedCluster(self.spec, self.roster)
             result_of(self.cluster.begin(self._around(tick, now_seconds)))
 
     def _note_starts(self, workloads: Sequence[Workload], cause: str, seconds: float) -> None:
@@ -403,8 +399,8 @@ class Fleet:
             following.quantities, self.state.tick,
         )  # fmt: skip
         self._endings = Endings(self.roster, self.workloads, following.device_limits)
-        self._labels = self._labels.reindexed(self.roster, moves, chosen)
-        self.intake.reindex(moves, self._labels.attribution, following.admission)
+        self.labels = self.labels.reindexed(self.roster, moves, chosen)
+        self.intake.reindex(moves, self.labels.attribution, following.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = reindexed_levels(following, past, before, moves, self.spec.epoch_seconds + now_seconds)
         self._relations.use_links(link_history(levels))
@@ -413,7 +409,7 @@ class Fleet:
         self._exporter_faults.move(moves.units, self.roster.parts, levels[UNIT], self.faults)
         self.past.settle()
         self.journal.reindex(self.roster, moves.units, self.state.tick)
-        self.state = self.shown = self._state_of(self.state.tick, self.tallies.shown(levels))
+        self._set_state(self.state.tick, self.tallies.shown(levels))
         self._configured.start_workloads(added)
         self.intake.apply_changes(self.state.tick, now_seconds)
 
@@ -424,7 +420,7 @@ class Fleet:
             ids = set(before.workload_ids if before is not None else ()).difference(ended)
             return ended_with_configuration(self.workloads, sorted(ids))
         if self.cluster is None:
-            self.cluster = Cluster(following.spec, following.roster)
+            self.cluster = SimulatedCluster(following.spec, following.roster)
         else:
             self.cluster.note_ends(ended, self.workloads)
             self.cluster.use(following.spec, following.roster)
@@ -446,10 +442,10 @@ class Fleet:
         """
         tick, compiled = self.state.tick, self.compiled
         self._configured.reserve(NO_STARTS)
-        before = self._labels
-        self._labels = DeviceLabels(self.roster, self.spec.seed, before.latest + 1, before.latest_shared + 1)
+        before = self.labels
+        self.labels = DeviceLabels(self.roster, self.spec.seed, before.latest + 1, before.latest_shared + 1)
         self._configured.start_workloads(self._configured.keep_workloads(self.spec.base)[1])
-        self.intake.start_again(self._labels.attribution)
+        self.intake.start_again(self.labels.attribution)
         self._configured.start_faults(self._configured.keep_faults(self.spec.faults)[1])
         self.intake.apply_changes(tick, now_seconds)
         self._begin_cluster(0, now_seconds)
@@ -462,7 +458,7 @@ class Fleet:
         levels = first_levels(compiled, demand, tick, self.spec.epoch_seconds + now_seconds)
         self.tallies = self._first_tallies(levels, tick)
         self.journal.begin_again(tick)
-        self.state = self.shown = self._state_of(tick, self.tallies.shown(levels))
+        self._set_state(tick, self.tallies.shown(levels))
 
     def settle(self, most: int | None = None) -> bool:
         """Finish deferred journal and limit bookkeeping for ended workloads.
@@ -480,36 +476,6 @@ class Fleet:
         return self.journal.is_settled and self.past.is_settled and self.budget.is_settled
 
     # -- queries ----------------------------------------------------------------------------
-
-    def facts(self, node: RosterNode) -> list[dict[str, str]]:
-        """The facts of each device of a node, with those of workloads (pod, ...) and values (xid)."""
-        return self._labels.facts(node, self.state.levels[UNIT])
-
-    def owner_facts(self, device: int) -> dict[str, str]:
-        """The part of a device's :meth:`facts` that workloads change."""
-        return self._labels.attribution.facts(device)
-
-    def shared_facts(self, node: RosterNode) -> list[list[dict[str, str]]]:
-        """As :meth:`facts`: for each device the facts of each container on it."""
-        return self._labels.shared_facts(node, self.state.levels[UNIT])
-
-    def bare_facts(self, node: RosterNode) -> list[list[dict[str, str]]]:
-        """As :meth:`shared_facts`, without the containers: of workloads only the labels of those without a pod."""
-        return self._labels.bare_facts(node, self.state.levels[UNIT])
-
-    def part_facts(self, node: RosterNode) -> list[tuple[int, dict[str, str]]]:
-        """Each part of a node's devices, as a unit, with the facts of its device and its own."""
-        return self._labels.part_facts(node, self.state.levels[UNIT])
-
-    def shared_part_facts(
-        self, node: RosterNode, *, are_bare: bool = False
-    ) -> list[tuple[int, list[dict[str, str]]]]:
-        """As :meth:`part_facts`: for each part the facts of each container on it, or as of :meth:`bare_facts`."""
-        return self._labels.shared_part_facts(node, self.state.levels[UNIT], are_bare=are_bare)
-
-    def labels_version(self, node: RosterNode, *, is_shared: bool = False) -> int:
-        """A number that changes whenever one of the node's :meth:`facts`, or :meth:`shared_facts`, changes."""
-        return self._labels.version(node, is_shared=is_shared)
 
     def quantity_of(self, metric: str) -> str:
         """The quantity of a metric, by the metric's name in an identity or the quantity's name or alias.

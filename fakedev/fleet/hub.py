@@ -16,14 +16,11 @@ from zope.interface import implementer
 from fakedev.base.errors import Refused
 from fakedev.fleet.door import fault_id_of, workload_id_of
 from fakedev.fleet.events import (
-    ClearFault,
     ClearFaults,
-    DropWorkload,
     DropWorkloads,
     InjectFault,
     Reset,
     StartWorkload,
-    StopWorkload,
     StopWorkloads,
 )
 from fakedev.fleet.faults.rules import Fault
@@ -105,7 +102,7 @@ class WorkloadHub:
         found = self.fleet.intake.not_ending(self.fleet.workloads.find(word))
         if not found:
             raise self.fleet.workloads.unknown(word)
-        self.fleet.apply(StopWorkload(found[0], reason) if len(found) == 1 else StopWorkloads(tuple(found), reason))
+        self.fleet.apply(StopWorkloads(tuple(found), reason))
         return found
 
     def drop(self, workload_ids: Sequence[str]) -> None:
@@ -117,7 +114,7 @@ class WorkloadHub:
         by_id = self.fleet.workloads.by_id
         found = tuple([workload_id for workload_id in workload_ids if workload_id in by_id])
         if found:
-            self.fleet.apply(DropWorkload(found[0]) if len(found) == 1 else DropWorkloads(found))
+            self.fleet.apply(DropWorkloads(found))
 
     def end(self, workload_ids: Sequence[str], reason: str) -> None:
         """Stop workloads, without those that have ended already; their listeners are not notified."""
@@ -125,7 +122,7 @@ class WorkloadHub:
         by_id = self.fleet.workloads.by_id
         found = self.fleet.intake.not_ending([workload_id for workload_id in workload_ids if workload_id in by_id])
         if found:
-            self.fleet.apply(StopWorkload(found[0], reason) if len(found) == 1 else StopWorkloads(tuple(found), reason))
+            self.fleet.apply(StopWorkloads(tuple(found), reason))
 
     def _forget(self, workload_ids: Sequence[str]) -> None:
         """Nobody waits for the ends of some workloads any more."""
@@ -222,11 +219,11 @@ class FaultHub:
         found = [word]
         if word == ALL:
             found = [fault.fault_id for fault in self.fleet.faults.standing()]
+        if found:
+            self.fleet.apply(ClearFaults(tuple(found)))
         if len(found) == 1:
-            self.fleet.apply(ClearFault(found[0]))
             self.log.info("fault {id} cleared", id=found[0])
         elif found:
-            self.fleet.apply(ClearFaults(tuple(found)))
             self.log.info("{count} faults cleared", count=len(found))
         return found
 

@@ -15,7 +15,9 @@ from typing import Final, NamedTuple, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.base.errors import first_names
 from fakedev.base.framed_lines import checked
+from fakedev.base.steps import Steps
 from fakedev.fleet.entities.reindex import Reindex
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.selectors import words_of
@@ -23,22 +25,18 @@ from fakedev.fleet.entities.state import Level, Mask, Positions
 from fakedev.fleet.events import (
     ChangeClock,
     ChangeNodes,
-    ClearFault,
     ClearFaults,
     DivideBoard,
-    DropWorkload,
     DropWorkloads,
     InjectFault,
     Reload,
     Reset,
     Stamped,
     StartWorkload,
-    StopWorkload,
     StopWorkloads,
 )
 from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.rules import Change
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.workload import Verdict, Workload
 
 _LONGEST_TEXT: Final = 400
@@ -140,20 +138,16 @@ def entry_of_event(stamped: Stamped, seconds: float) -> JournalEntry:
     match stamped.event:
         case StartWorkload(workload):
             kind, scope, text = "start", f"w{stamped.sequence}", f"{workload.name} on {','.join(workload.devices)}"
-        case StopWorkload(workload_id, reason):
-            kind, scope, text = "stop", workload_id, reason
         case StopWorkloads(workload_ids, reason):
-            kind, scope, text = "stop", _some(workload_ids), reason
-        case DropWorkload(workload_id):
-            kind, scope, text = "drop", workload_id, "its peer is gone"
+            kind, scope, text = "stop", first_names(workload_ids, _MAX_IDS), reason
         case DropWorkloads(workload_ids):
-            kind, scope, text = "drop", _some(workload_ids), "their peer is gone"
+            whose = "its" if len(workload_ids) == 1 else "their"
+            kind, scope, text = "drop", first_names(workload_ids, _MAX_IDS), f"{whose} peer is gone"
         case InjectFault(fault):
             of_node = f" of {fault.node}" if fault.node else ""
             kind, scope, text = "fault", f"f{stamped.sequence}", f"{fault.kind} on {','.join(fault.devices)}{of_node}"
-        case ClearFault() | ClearFaults() as clear:
-            ids = (clear.fault_id,) if isinstance(clear, ClearFault) else clear.fault_ids
-            kind, scope, text = "clear", _some(ids), "cleared"
+        case ClearFaults(fault_ids):
+            kind, scope, text = "clear", first_names(fault_ids, _MAX_IDS), "cleared"
         case ChangeClock(_, _, reason):
             kind, scope, text = "clock", "clock", reason
         case Reload(compiled, _):
@@ -167,19 +161,13 @@ def entry_of_event(stamped: Stamped, seconds: float) -> JournalEntry:
                 "left": sorted(went.difference(came)),
                 "has other devices": [name for name in came if name in went],
             }
-            texts = [f"{_some(names_of_kind)} {what}" for what, names_of_kind in names.items() if names_of_kind]
+            texts = [f"{first_names(nodes, _MAX_IDS)} {what}" for what, nodes in names.items() if nodes]
             kind, scope, text = "nodes", "fleet", "; ".join(texts)
         case DivideBoard(node, index, instances):
             profiles = ", ".join(instance.profile for instance in instances or ()) or "none"
             text = "MIG mode is off" if instances is None else f"instances: {profiles}"
             kind, scope = "mig", f"{node}/{index}"
     return JournalEntry(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
-
-
-def _some(ids: Sequence[str]) -> str:
-    """Ids; of many the first, and the number of the others."""
-    more = len(ids) - _MAX_IDS
-    return ", ".join(ids[:_MAX_IDS]) + (f" and {more} more" if more > 0 else "")
 
 
 def entry_of_start(workload: Workload, cause: str, tick: int, seconds: float) -> JournalEntry:

@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 
 from fakedev.base.errors import Refused
+from fakedev.base.steps import Steps
 from fakedev.base.units import parse_duration
 from fakedev.fleet import answers
 from fakedev.fleet.describe import describe_clock, describe_entry, describe_workload, find_entries, workload_describer
@@ -24,7 +25,6 @@ from fakedev.fleet.hub import FaultHub, WorkloadHub, describe_explanations, desc
 from fakedev.fleet.past import EndedWorkload, PastFault
 from fakedev.fleet.spec.workload_fields import workload_steps
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.ticker import Advance, Ticker
 from fakedev.fleet.verbs import WORKLOAD_GRAMMAR, bare_workload_steps, clock_advancing, workload_ended
 from fakedev.fleet.workloads.workload import Verdict

@@ -65,7 +65,6 @@ class LastEvent:
 
 
 def sha256_of(line: bytes) -> str:
-    """The checksum of a line."""
     return hashlib.sha256(line).hexdigest()
 
 

@@ -14,10 +14,10 @@ from twisted.logger import Logger
 
 from fakedev.base.errors import Refused
 from fakedev.base.histograms import TICK_BUCKETS, Histogram
+from fakedev.base.steps import Steps
 from fakedev.fleet.events import ChangeClock
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fleet_spec import MAX_SPEED
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.runtime.clock import no_op
 from fakedev.runtime.memory import collector_paused
@@ -167,7 +167,7 @@ class Ticker(Service):
         if self._last_failed:
             return f"tick {self._fleet.state.tick + 1} failed; the log says why"
         if self.speed and self._advance is None and not self._fleet.is_paused:
-            overdue = self._clock.seconds() - self._fleet.due_seconds(self._fleet.state.tick + 1)
+            overdue = self._clock.seconds() - self._fleet.clock.due_seconds(self._fleet.state.tick + 1)
             if overdue > _MAX_BEHIND_SECONDS:
                 return f"the next tick is {overdue:.0f} s overdue"
         return None
@@ -312,7 +312,7 @@ class Ticker(Service):
         if now < self._last_seconds:
             self._set_clock("the wall clock was set back")
         self._last_seconds = now
-        behind = now - self._fleet.due_seconds(self._fleet.state.tick + 1)
+        behind = now - self._fleet.clock.due_seconds(self._fleet.state.tick + 1)
         if behind < -1e-6:
             return
         if behind > _MAX_BEHIND_SECONDS:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from fakedev.base.steps import Steps, result_of
 from fakedev.fleet.spec.fault_kinds import FAULT_FIELDS, KINDS
 from fakedev.fleet.spec.value_functions import FORMS
 from fakedev.fleet.spec.workload_fields import WORKLOAD_FIELDS
-from fakedev.fleet.steps import Steps, result_of
 from fakedev.lines.bare_fields import known_fields, list_field, number_field, text_field, texts_field, whole_field
 from fakedev.lines.grammar import SHARED_VERBS, Argument, Flag, Grammar, Kind, ProtocolError, Verb
 from fakedev.lines.json_lines import Notification, kind_of, load_object
@@ -140,7 +140,6 @@ def clock_advancing(percent: float, tick: int, target: int) -> Notification:
 
 
 def workload_ended(workload_id: str, name: str, code: int, text: str) -> Notification:
-    """The notification that a workload has ended."""
     return Notification(
         f"ended {quote_word(name)} {code} {text}",
         {"event": "ended", "workload": workload_id, "name": name, "code": code, "text": text},

@@ -19,12 +19,12 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from fakedev.base.errors import Refused
+from fakedev.base.errors import Refused, first_names
+from fakedev.base.groups import grouped
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.events import ChangeNodes, Where, nodes_of_clusters, prepare
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import WorkloadHub
-from fakedev.fleet.spec.fleet_spec import Layout
 from fakedev.fleet.state_folder import CLUSTER_HEALTH, CannotGoOn, StateFolder
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.kubernetes.cluster import Cluster
@@ -53,7 +53,7 @@ _IS_OVER: Final = "its pod has ended"
 _CHANGES: Final = "its pod does something else now"
 
 
-class PodWork:
+class PodWorkloads:
     """The workloads of all containers with devices.
 
     :param ended: called when the work of a container has ended by itself, with its code and the reason.
@@ -150,9 +150,7 @@ class FleetNodes:
         joined = sorted(name for name, where in self._wanted.items() if present.get(name) != where)
         if not joined and not left:
             return
-        layouts: dict[Layout, list[str]] = {}
-        for name in joined:
-            layouts.setdefault(self._wanted[name][1], []).append(name)
+        layouts = grouped((self._wanted[name][1], name) for name in joined)
         layouts.pop((), None)
         change = ChangeNodes(
             tuple((name, self._wanted[name][0]) for name in joined),
@@ -182,7 +180,7 @@ class FleetNodes:
         joined, left = {name for name, _ in change.joined}, {*change.left}
         for found, what in ((joined - left, "joined"), (left - joined, "left"), (joined & left, "changed in")):
             if names := sorted(found):
-                self.log.info("nodes {what} the fleet: {names}", what=what, names=_some(names))
+                self.log.info("nodes {what} the fleet: {names}", what=what, names=first_names(names, _MAX_NAMED))
 
     def _failed(self, reason: BaseException) -> None:
         self._preparing = None
@@ -192,12 +190,6 @@ class FleetNodes:
             self.log.error("the fleet cannot have the nodes of the cluster: {reason}", reason=reason.text)
         self.problem = reason.text
         self._wanted = None  # until the cluster's nodes change, it would be refused again
-
-
-def _some(names: Sequence[str]) -> str:
-    """Names; of many the first, and the number of the others."""
-    more = len(names) - _MAX_NAMED
-    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 class HealthFile:
@@ -329,7 +321,7 @@ class Controller:
     def connect(
         self,
         writer: ClusterWriter,
-        work: PodWork,
+        work: PodWorkloads,
         nodes: FleetNodes,
         service: ClusterNodes,
         slices: SliceWriter | None = None,

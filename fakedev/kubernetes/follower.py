@@ -30,7 +30,8 @@ from fakedev.kubernetes.pods import Pod, read_pod
 
 @implementer(IWatchHandler)
 class ClusterWatcher:
-    """Puts the objects of a watch into a controller's inbox. What is known stays while the watch is lost.
+    """Puts the objects of a watch into a controller's inbox. What is known stays while the watch is lost: the next list
+    has all that is missed.
 
     :param listed: takes all objects, one in each step.
     :param changed, deleted: take one object.
@@ -57,9 +58,6 @@ class ClusterWatcher:
     def deleted(self, item: Any) -> None:
         self._controller.inbox.put(self._delete, item)
         self._controller.changed()
-
-    def lost(self, reason: str) -> None:
-        """The next list has all that is missed."""
 
 
 def pod_with_devices(item: Mapping[str, Any]) -> Pod | None:
@@ -158,7 +156,7 @@ class ClusterFollower(Service):
                 lambda claim: pods.remove_claim(claim.namespace, claim.name),
             )  # fmt: skip
             yield Watch(client, CLAIMS_PATH, claims, read=read_claim)
-            yield Watch(client, SLICES_PATH, self._slices, read=our_slice)
+            yield Watch(client, SLICES_PATH, self._slices, read=our_slice, lost=self._slices.lost)
         if self._faults is not None:
             yield Watch(client, FAULTS_PATH, self._faults, read=read_device_fault)
         if self._domains is not None:

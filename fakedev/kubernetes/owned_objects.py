@@ -302,7 +302,7 @@ class ConfigMapWriter(NodeObjects):
         self._uid_of = uid_of
 
     def _states(self) -> Mapping[str, object]:
-        version, labels_version = self._topology.version, self._fleet.labels_version
+        version, labels_version = self._topology.version, self._fleet.labels.version
         return {
             node.name: (version, labels_version(node, is_shared=True), self._uid_of(node.name))
             for node in self._fleet.roster.shown

@@ -21,7 +21,7 @@ from fakedev.fleet.state_folder import CannotGoOn, StateFolder
 from fakedev.kubernetes.client.api_client import ApiClient
 from fakedev.kubernetes.client.lease import Lease
 from fakedev.kubernetes.cluster import Cluster
-from fakedev.kubernetes.controller import Controller, FleetNodes, HealthFile, PodWork
+from fakedev.kubernetes.controller import Controller, FleetNodes, HealthFile, PodWorkloads
 from fakedev.kubernetes.devices.health import HealthWatch
 from fakedev.kubernetes.domains.domain_objects import DomainObjects
 from fakedev.kubernetes.faults.fault_landing import NvmlValues
@@ -89,7 +89,7 @@ class KubernetesPart(Part):
         slices = SliceWriter(client, controller.slices_again, controller.changed) if uses_dra else None
         controller.connect(
             ClusterWriter(client, cluster, controller.changed),
-            PodWork(hub, controller.work_ended),
+            PodWorkloads(hub, controller.work_ended),
             FleetNodes(fleet, reactor),
             nodes,
             slices,

@@ -27,7 +27,7 @@ from fakedev.schema.places import ConfigurationError, Listing, Node, Place, Prob
 from fakedev.schema.reader import read_document
 from fakedev.schema.sections import Key, Section, Values
 from fakedev.schema.types import Boolean, Choice, Integer, ListOf, MapOf, OneOf, Text, keys_from
-from fakedev.web.settings import LINE_LISTEN, LineListen, PortLimits, ReadListen
+from fakedev.web.settings import LINE_LISTEN, LineListen, LinePortSettings, ReadListen
 
 #: Gives the text of a file, or raises Unreadable.
 Read = Callable[[str], str]
@@ -295,7 +295,7 @@ def _place_of(table: Table, key: str) -> Place:
 
 
 @dataclass(frozen=True)
-class Kubernetes(PortLimits):
+class Kubernetes(LinePortSettings):
     """The connection with a cluster, and the ports for fakedev-node."""
 
     settings: KubernetesSettings
@@ -400,7 +400,7 @@ KUBERNETES = Section(
             "Where fakedev-node connects, for nodes with a kubelet.",
             default=(),
         ),
-        *keys_from(PortLimits),
+        *keys_from(LinePortSettings),
     ),
     doc="A Kubernetes cluster, whose nodes and pods are those of the fleet ([kubernetes.md](kubernetes.md)).",
 )

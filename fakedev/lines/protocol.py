@@ -6,7 +6,7 @@ Slices of input are bounded, and the answers of a slice are sent together, so th
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 from twisted.internet.interfaces import IHalfCloseableProtocol
@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from fakedev.base.errors import FieldError, Refused, printable
+from fakedev.base.steps import Steps
 from fakedev.lines.dialects import DialectMixin
 from fakedev.lines.framing import BARE, MAX_BYTES, WORDS, refuse_http
 from fakedev.lines.grammar import SHARED_VERBS, Grammar, ProtocolError, Request
@@ -39,7 +40,7 @@ _LARGE_BYTES: Final = 4096
 _BRACE: Final = ord("{")  # no request line of HTTP begins with it
 _SHARED_VERBS: Final = frozenset(verb.name for verb in SHARED_VERBS)
 #: The steps to an answer; None: :meth:`PortProtocol.reply` gives it, or :meth:`PortProtocol.answer_bare`.
-Answering = Generator[None, None, Reply | None]
+Answering = Steps[Reply | None]
 
 
 @implementer(IHalfCloseableProtocol, ITurnTaker, ITurnObserver)
@@ -558,11 +559,10 @@ class PortProtocol(DialectMixin, BoundedSender):
                 factory.first_byte.stop(self)
 
     def message_is_late(self) -> None:
-        seconds = self.factory.message.seconds
         if self.has_input():  # it may complete the message
             self.factory.message.start(self)
         else:
-            text = f"a message must be complete within {seconds:g} s"
+            text = f"a message must be complete within {self.factory.message.seconds:g} s"
             self.send_error(ProtocolError("too-long", text, fatal=True))
 
     def first_byte_is_late(self) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import grpc
 
 from fakedev.base.backoff import Backoff
-from fakedev.base.errors import plain_reason
+from fakedev.base.errors import first_names, plain_reason
 from fakedev.kubernetes.nodes.node_view import ViewedSlot
 from fakedev.node.kubelet import DEVICE_PLUGIN, REGISTRATION, OpenProblem, open_channel, server_options, why
 from fakedev.node.nvml import COMMANDS, VISIBLE, Provision
@@ -154,8 +154,7 @@ class DevicePlugin:
     def _check(self, ids: Collection[str], context: grpc.ServicerContext) -> None:
         unknown = [device_id for device_id in ids if device_id not in self._places]
         if unknown:
-            more = f" and {len(unknown) - _SHOWN_IDS} more" if len(unknown) > _SHOWN_IDS else ""
-            text = f"{self.resource} on {self._node} has no device {', '.join(unknown[:_SHOWN_IDS])}{more}"
+            text = f"{self.resource} on {self._node} has no device {first_names(unknown, _SHOWN_IDS)}"
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{text}; it has {len(self._places)} others")
 
     def _wake(self) -> None:

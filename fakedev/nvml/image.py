@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.base.binary_records import Field, Record, text_of
+from fakedev.base.groups import grouped
 from fakedev.base.names import version_number
 from fakedev.exporters.numbers import number_of
 from fakedev.exporters.row_levels import process_number
@@ -95,9 +96,7 @@ class Quantities:
         fields = record.quantities
         self._names = [field.quantity for field in fields]
         self._factors = np.array([[field.factor] for field in fields])
-        self._rows: dict[str, list[int]] = {}
-        for row, name in enumerate(self._names):
-            self._rows.setdefault(name, []).append(row)
+        self._rows = grouped((name, row) for row, name in enumerate(self._names))
         # All of them follow each other: one table, a row for each entity.
         first = record.offsets[fields[0].name] // 8
         table = np.ndarray((len(records), record.size // 8), "i8", records)

@@ -36,7 +36,7 @@ LOCK_NAME = "lock"
 _LINES_AT_ONCE: Final = 1000
 
 
-class LogFile:
+class QueueLogFile:
     """Reads and writes the log of one queue. The writing methods block, and are called one at a time.
 
     :param folder: made if it is not there; nobody else may use it as long as this object is open.
@@ -149,7 +149,7 @@ class LogWriter:
     def __init__(
         self,
         log: RequestLog,
-        file: LogFile,
+        file: QueueLogFile,
         broker: Broker,
         clock: IReactorTime,
         in_thread: InThread,
@@ -334,7 +334,7 @@ class LogWriters:
         try:
             for spec in broker.spec.queues:
                 if spec.durable:
-                    log, file = RequestLog(spec.name, unix_seconds - now), LogFile(spec.durable)
+                    log, file = RequestLog(spec.name, unix_seconds - now), QueueLogFile(spec.durable)
                     writer = LogWriter(log, file, broker, clock, in_thread, broker_changed)
                     self.by_queue[spec.name] = writer
                     with collector_paused():

@@ -41,7 +41,7 @@ class Ended(NamedTuple):
     device: str
 
 
-class Job(NamedTuple):
+class BackendJob(NamedTuple):
     """A job for a backend.
 
     :param limit_seconds: run-time limit; 0 for none.
@@ -59,7 +59,7 @@ class Done(NamedTuple):
     """
 
     request: int
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[BackendJob, ...] = ()
 
 
 class Refusal(NamedTuple):
@@ -171,12 +171,12 @@ def _ended(fields: dict[str, object]) -> Ended:
     )
 
 
-def _job(entry: object) -> Job:
+def _job(entry: object) -> BackendJob:
     fields = entry if isinstance(entry, dict) else {}
     number, arguments, limit = fields.get("job"), fields.get("args"), fields.get("limit-seconds", 0)
     if not isinstance(number, int) or not isinstance(limit, int | float):
         raise ProtocolError("bad-argument", "jobs: a job has no number or no limit")
-    return Job(number, tuple(str(argument) for argument in _list(arguments)), max(0.0, float(limit)))
+    return BackendJob(number, tuple(str(argument) for argument in _list(arguments)), max(0.0, float(limit)))
 
 
 def _list(value: object) -> list[object]:

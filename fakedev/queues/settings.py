@@ -11,7 +11,7 @@ from fakedev.schema.declare import described, setting
 from fakedev.schema.places import Report
 from fakedev.schema.sections import Section, Values
 from fakedev.schema.types import Choice, Duration, ListOf, MapOf, OneOf, Path, Text, keys_from
-from fakedev.web.settings import LINE_LISTEN, LineListen, PortLimits, ReadListen
+from fakedev.web.settings import LINE_LISTEN, LineListen, LinePortSettings, ReadListen
 
 #: The time that a maximum covers: the last ``window_seconds``; the time since the last scrape, as in the original
 #: program; or the last ``interval_seconds``, similar to the original program with -interval.
@@ -95,7 +95,7 @@ _LISTEN: Final = ListOf(
 
 
 @dataclass(frozen=True)
-class Queues(PortLimits):
+class Queues(LinePortSettings):
     """The work queues and their ports."""
 
     broker: BrokerSpec
@@ -126,7 +126,7 @@ QUEUES: Final = Section(
         *keys_from(Queues, "clients", "backends"),
         *keys_from(BrokerSpec, "max_bytes", "window_seconds", "maxima"),
         *keys_from(Queues, "log_interval_seconds", "drain_seconds"),
-        *keys_from(PortLimits),
+        *keys_from(LinePortSettings),
     ),
     doc="Work queues; [work-queue.md](work-queue.md) explains them.",
 )

@@ -66,9 +66,6 @@ class WindowedMaximum(_Ring):
         """The maximum; 0 if there is no value."""
         return max(self.current(now), default=0.0)
 
-    def clear(self) -> None:
-        """Do nothing: a scrape does not clear a window."""
-
 
 class MaximumSinceScrape:
     """The maximum since the last clear(), as in the original program. It is wrong if there are two scrapers."""
@@ -224,7 +221,8 @@ class QueueStatistics:
     def scraped(self) -> None:
         """A page has read the maxima: clear them if they cover the time since the last scrape."""
         for maximum in (self._longest_wait, self._longest_run, self._longest_total):
-            maximum.clear()
+            if isinstance(maximum, MaximumSinceScrape):
+                maximum.clear()
 
     def end_interval(self) -> Interval:
         """The events since the last call. A new interval begins."""

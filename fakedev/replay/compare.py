@@ -7,7 +7,7 @@ differ by a tick. The trace is replayed in virtual time; what the simulated devi
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from zope.interface import implementer
 
 from fakedev.base.errors import Refused
+from fakedev.base.groups import grouped
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.levels import DEVICE, UNIT
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.workloads.workload import Verdict, Workload
 from fakedev.replay.placement import Placed
 from fakedev.replay.schedule import Plan
-from fakedev.replay.trace import Job, UseSeries
+from fakedev.replay.trace import TraceJob, UseSeries
 from fakedev.scenario.entries import Occurrence
 from fakedev.scenario.timeline import IRunControl, Played, Player
 
@@ -232,7 +233,7 @@ def compare(plan: Plan, measured: Measured, span_seconds: float) -> list[Compari
     return found
 
 
-def _hours(jobs: Sequence[Job], plan: Plan, measured: Measured, span: float) -> Iterator[Comparison]:
+def _hours(jobs: Sequence[TraceJob], plan: Plan, measured: Measured, span: float) -> Iterator[Comparison]:
     """GPU hours, of all jobs and of those on each model; a tick for each job is what moved starts and ends may cost."""
     models = {placed.job.name: plan.trace.nodes[placed.node].model for placed in plan.placement.placed}
     own = {job.name: job for job in jobs}
@@ -253,7 +254,7 @@ def _hours(jobs: Sequence[Job], plan: Plan, measured: Measured, span: float) -> 
         yield Comparison(what, f"{trace:,.1f}", f"{replay:,.1f}", f"a tick for each job: {bound:,.1f}", met)
 
 
-def _hours_of(job: Job, seconds: float) -> float:
+def _hours_of(job: TraceJob, seconds: float) -> float:
     return job.whole_devices * seconds / 3600.0
 
 
@@ -274,7 +275,7 @@ def _starts_and_ends(plan: Plan, measured: Measured, span: float) -> Iterator[Co
         yield Comparison(what, f"{len(differences):,}", text, f"a tick: {tick:g} s", not late)
 
 
-def _running(jobs: Sequence[Job], measured: Measured) -> Comparison:
+def _running(jobs: Sequence[TraceJob], measured: Measured) -> Comparison:
     """The jobs that run after each tick: between the least and the most of the trace within a tick before and after."""
     low, high = running_bounds(jobs, measured)
     wrong = int(np.count_nonzero((measured.running < low) | (measured.running > high)))
@@ -284,7 +285,7 @@ def _running(jobs: Sequence[Job], measured: Measured) -> Comparison:
     return Comparison("jobs that run, over time", f"peak {peak:,}", text, "equal within a tick", not wrong)
 
 
-def running_bounds(jobs: Sequence[Job], measured: Measured) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def running_bounds(jobs: Sequence[TraceJob], measured: Measured) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The least and the most jobs that may run after each tick, if starts and ends are within a tick of the trace's.
 
     :returns: both of shape (ticks,).
@@ -301,7 +302,7 @@ def running_bounds(jobs: Sequence[Job], measured: Measured) -> tuple[NDArray[np.
     return np.maximum(low, 0), count(starts, tick, "right") - count(ends, -tick, "left")
 
 
-def _waits(jobs: Sequence[Job], plan: Plan) -> Comparison:
+def _waits(jobs: Sequence[TraceJob], plan: Plan) -> Comparison:
     """The waits from submit to start; what a placement adds to them is told beside the trace's."""
     delays = {placed.job.name: placed.delay_seconds for placed in plan.placement.placed}
     own = [job.start_seconds - job.submit_seconds for job in jobs]
@@ -360,10 +361,7 @@ def _means(
 
 def _ticks_with_others(plan: Plan, watched: Sequence[Placed], tick: float) -> list[int]:
     """The ticks, at most, in which a watched job has a device that another has, too: one begins as the other ends."""
-    by_device: dict[tuple[int, int], list[Placed]] = defaultdict(list)
-    for placed in plan.placement.placed:
-        for index in placed.indices:
-            by_device[placed.node, index].append(placed)
+    by_device = grouped(((placed.node, index), placed) for placed in plan.placement.placed for index in placed.indices)
     shared: Counter[str] = Counter()
     for jobs in by_device.values():
         for before, after in pairwise(sorted(jobs, key=lambda each: each.start_seconds)):
@@ -374,7 +372,7 @@ def _ticks_with_others(plan: Plan, watched: Sequence[Placed], tick: float) -> li
 
 
 def _by_tick(
-    series: UseSeries, values: NDArray[np.float64], job: Job, tick: float, ticks: int
+    series: UseSeries, values: NDArray[np.float64], job: TraceJob, tick: float, ticks: int
 ) -> NDArray[np.float64]:
     """The means of a series in ticks that begin with its job; it is 0 after the job's end.
 

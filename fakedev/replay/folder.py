@@ -115,7 +115,6 @@ _SHOWN_OF_MEMORY: Final = 1000
 
 
 def head_lines(plan: Plan, devices: Mapping[str, str], lenience: Lenience, span_seconds: float) -> Iterator[str]:
-    """The lines of the head."""
     trace, placement = plan.trace, plan.placement
     counts: Counter[str] = Counter()
     for node in trace.nodes:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.replay.trace import WHOLE, Job, TraceNode
+from fakedev.replay.trace import WHOLE, TraceJob, TraceNode
 
 #: Best fit: the fullest node (of shares: the fullest device) with room; spread: the emptiest; first: in their order.
 POLICIES: Final = ("best-fit", "spread", "first")
@@ -29,7 +29,7 @@ class Placed(NamedTuple):
     :ivar indices: of its devices on the node.
     """
 
-    job: Job
+    job: TraceJob
     start_seconds: float
     node: int
     indices: tuple[int, ...]
@@ -54,7 +54,7 @@ class Placement:
     """
 
     placed: list[Placed] = field(default_factory=list)
-    never: list[Job] = field(default_factory=list)
+    never: list[TraceJob] = field(default_factory=list)
 
     @property
     def delayed(self) -> list[Placed]:
@@ -72,7 +72,7 @@ class _Demand(NamedTuple):
     indices: tuple[int, ...]
 
 
-def place(nodes: Sequence[TraceNode], jobs: Sequence[Job], policy: str, order: str = ORDERS[0]) -> Placement:
+def place(nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], policy: str, order: str = ORDERS[0]) -> Placement:
     """Place jobs as they come; ties go to the first node and device, so that nothing is drawn.
 
     A job without a place waits until another ends.
@@ -99,10 +99,10 @@ class _Placer:
         self._allowed: dict[tuple[str, tuple[str, ...]], NDArray[np.bool_] | None] = {}
         self._ends: list[tuple[float, int, Placed]] = []
         #: Those that wait, a heap of each demand: what decides, the rank of their coming, and the job.
-        self._waiting: dict[_Demand, list[tuple[float, int, Job]]] = {}
+        self._waiting: dict[_Demand, list[tuple[float, int, TraceJob]]] = {}
         self._result = Placement()
 
-    def place(self, jobs: Sequence[Job]) -> Placement:
+    def place(self, jobs: Sequence[TraceJob]) -> Placement:
         for rank, job in enumerate(sorted(jobs, key=self._comes)):
             now = self._comes(job)
             self._end_until(now)
@@ -116,10 +116,10 @@ class _Placer:
         self._result.placed.sort(key=lambda each: each.start_seconds)
         return self._result
 
-    def _comes(self, job: Job) -> float:
+    def _comes(self, job: TraceJob) -> float:
         return job.start_seconds if self._order == "trace" else job.submit_seconds
 
-    def _comes_first(self, job: Job) -> float:
+    def _comes_first(self, job: TraceJob) -> float:
         """The jobs with the smallest number come first; of equal ones those that wait longest."""
         devices = job.devices * job.share
         return {"shortest": job.seconds, "smallest": devices, "largest": -devices}.get(self._order, 0.0)
@@ -168,7 +168,7 @@ class _Placer:
             self._allowed[key] = allowed
         return self._allowed[key]
 
-    def _try(self, job: Job, demand: _Demand, now: float) -> bool:
+    def _try(self, job: TraceJob, demand: _Demand, now: float) -> bool:
         if job.indices:
             node = self._positions[demand.node]
             found = (node, demand.indices) if (self._free[node, demand.indices] >= demand.share).all() else None

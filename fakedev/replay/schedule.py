@@ -6,7 +6,6 @@ The fleet has a pool for each kind of the trace's nodes, and limits with room fo
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.base.groups import grouped
 from fakedev.fleet.budget import profile_bytes
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.spec.fleet_spec import FleetSpec
@@ -161,9 +161,7 @@ def configuration_of(plan: Plan, devices: Mapping[str, str], fleet: Mapping[str,
     :param devices: the device type of each model.
     :param fleet: further keys of ``fleet``.
     """
-    groups: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for node in plan.trace.nodes:
-        groups[devices[node.model], node.devices].append(node.name)
+    groups = grouped(((devices[node.model], node.devices), node.name) for node in plan.trace.nodes)
     pools = [
         {"name": f"{device}-{count}", "nodes": names, "device": device, "devices-per-node": count}
         for (device, count), names in groups.items()

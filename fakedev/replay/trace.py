@@ -6,7 +6,7 @@ Formats share the folder that tables come from, checks of times, and nodes for j
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from zope.interface import Attribute, Interface
 
+from fakedev.base.groups import grouped
 from fakedev.replay.table_reader import PLAIN, Column, JsonRecords, TableForm, TableRows
 
 #: The share of a whole device, in thousandths: shares add up without rounding.
@@ -45,7 +46,7 @@ class TraceNode:
 
 
 @dataclass(frozen=True)
-class Job:
+class TraceJob:
     """A job that has run on devices.
 
     :ivar submit_seconds, start_seconds, end_seconds: since the beginning of the trace.
@@ -112,7 +113,7 @@ class Trace:
     """
 
     nodes: Sequence[TraceNode]
-    jobs: Sequence[Job]
+    jobs: Sequence[TraceJob]
     series: dict[str, UseSeries] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
 
@@ -128,7 +129,7 @@ class Trace:
 
 
 def taken_over_time(
-    jobs: Sequence[Job], instants: NDArray[np.float64]
+    jobs: Sequence[TraceJob], instants: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The jobs that run, and the devices that they take, at each of some instants; a job does not run at its end.
 
@@ -149,7 +150,7 @@ def _sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(values)])
 
 
-def most_devices(jobs: Sequence[Job]) -> float:
+def most_devices(jobs: Sequence[TraceJob]) -> float:
     """The devices that the jobs take at the peak."""
     if not jobs:
         return 0.0
@@ -166,7 +167,7 @@ def within(trace: Trace, window: Window) -> Trace:
     return Trace(trace.nodes, jobs, series, left_out)
 
 
-def _jobs_within(jobs: Sequence[Job], begin: float, end: float) -> Iterator[Job]:
+def _jobs_within(jobs: Sequence[TraceJob], begin: float, end: float) -> Iterator[TraceJob]:
     for job in jobs:
         if job.end_seconds > begin and job.start_seconds < end:
             later = moved(job, -begin)
@@ -177,7 +178,7 @@ def _jobs_within(jobs: Sequence[Job], begin: float, end: float) -> Iterator[Job]
             yield later
 
 
-def moved(job: Job, seconds: float, name: str = "") -> Job:
+def moved(job: TraceJob, seconds: float, name: str = "") -> TraceJob:
     """The same job later, with another name if one is given."""
     return replace(
         job,
@@ -275,11 +276,9 @@ def nodes_of_table(
     return nodes
 
 
-def nodes_of_jobs(jobs: Sequence[Job]) -> list[TraceNode]:
+def nodes_of_jobs(jobs: Sequence[TraceJob]) -> list[TraceNode]:
     """Nodes for jobs: those that jobs name, each as large as its peak; without any, nodes of eight for the peak."""
-    by_node: dict[str, list[Job]] = defaultdict(list)
-    for job in jobs:
-        by_node[job.node].append(job)
+    by_node = grouped((job.node, job) for job in jobs)
     unnamed = by_node.pop("", [])
     nodes = [TraceNode(name, _model(own), _devices(own)) for name, own in sorted(by_node.items())]
     count = math.ceil(most_devices(unnamed) / DEVICES_PER_NODE)
@@ -287,12 +286,12 @@ def nodes_of_jobs(jobs: Sequence[Job]) -> list[TraceNode]:
     return nodes
 
 
-def _devices(jobs: Sequence[Job]) -> int:
+def _devices(jobs: Sequence[TraceJob]) -> int:
     """The devices that the jobs of a node need, among them those that they name."""
     return max(math.ceil(most_devices(jobs)), *(index + 1 for job in jobs for index in job.indices), 0)
 
 
-def _model(jobs: Sequence[Job]) -> str:
+def _model(jobs: Sequence[TraceJob]) -> str:
     """The model that most jobs ask for; empty for none."""
     wanted = Counter(model for job in jobs for model in job.models)
     return wanted.most_common(1)[0][0] if wanted else ""

@@ -64,7 +64,6 @@ class SteadySeconds:
         self._last = clock.seconds()
 
     def __call__(self) -> float:
-        """The seconds."""
         self._last = max(self._last, self._clock.seconds())
         return self._last
 

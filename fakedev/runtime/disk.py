@@ -92,7 +92,6 @@ class LineFile:
 
     @property
     def waits(self) -> bool:
-        """Whether lines wait."""
         return bool(self._waiting)
 
     @property

@@ -121,7 +121,6 @@ class StallWatch(Service):
         self._schedule()
 
     def stopService(self) -> None:
-        """Stop measuring."""
         super().stopService()
         if self._call is not None and self._call.active():
             self._call.cancel()

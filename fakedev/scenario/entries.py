@@ -26,7 +26,6 @@ class Span(NamedTuple):
 
     @property
     def is_drawn(self) -> bool:
-        """Whether it has to be drawn."""
         return self.most > self.least
 
 

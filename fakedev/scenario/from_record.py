@@ -11,17 +11,14 @@ from fakedev.fleet.door import fault_id_of, workload_id_of
 from fakedev.fleet.events import (
     ChangeClock,
     ChangeNodes,
-    ClearFault,
     ClearFaults,
     DivideBoard,
-    DropWorkload,
     DropWorkloads,
     InjectFault,
     Reload,
     Reset,
     Stamped,
     StartWorkload,
-    StopWorkload,
     StopWorkloads,
 )
 from fakedev.fleet.spec.fault_kinds import FAULT_FIELDS, fields_of_fault
@@ -56,12 +53,8 @@ def timeline_of(
             case InjectFault(fault):
                 names[fault_id_of(stamped.sequence)] = name = f"f{stamped.sequence}"
                 yield {**at, "as": name, "fault": _written(fields_of_fault(fault), FAULT_FIELDS)}
-            case StopWorkload(workload_id) | DropWorkload(workload_id):
-                yield {**at, "stop": names.get(workload_id, workload_id)}
             case StopWorkloads(ids) | DropWorkloads(ids):
                 yield from ({**at, "stop": names.get(workload_id, workload_id)} for workload_id in ids)
-            case ClearFault(fault_id):
-                yield {**at, "clear": _fault(fault_id, names)}
             case ClearFaults(ids):
                 yield from ({**at, "clear": _fault(fault_id, names)} for fault_id in ids)
             case Reload():

@@ -234,7 +234,10 @@ def _values(path: str, files: Files, report: Report) -> Values:
 
 def _read(path: str, environ: Mapping[str, str], overrides: Sequence[str]) -> Read:
     files = Files(environ=environ)
-    return Read(load(path, files, overrides, of_scenario=True), files, path, tuple(overrides))
+    # A scenario may have many configurations: what a fleet of each compiles is not kept.
+    configuration = load(path, files, overrides, of_scenario=True)
+    configuration.compiled.clear()
+    return Read(configuration, files, path, tuple(overrides))
 
 
 def _scraping(head: Values, tick_seconds: float, report: Report) -> Scraping:

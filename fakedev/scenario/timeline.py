@@ -22,7 +22,7 @@ from fakedev.fleet.door import fault_id_of, workload_id_of
 from fakedev.fleet.entities.randomness import uniform
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.selectors import resolve
-from fakedev.fleet.events import ClearFault, ClearFaults, InjectFault, StartWorkload, StopWorkload, StopWorkloads
+from fakedev.fleet.events import ClearFaults, InjectFault, StartWorkload, StopWorkloads
 from fakedev.fleet.faults.effects import effect_of, is_lasting
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fault_kinds import KINDS
@@ -355,7 +355,7 @@ class Player:
         standing = {fault.fault_id: None for fault in self._fleet.faults.standing()}
         found = tuple(standing if name == ALL else [each for each in self._faults[name] if each in standing])
         if found:
-            self._fleet.apply(ClearFault(found[0]) if len(found) == 1 else ClearFaults(found))
+            self._fleet.apply(ClearFaults(found))
         return found
 
     def _stop(self, occurrence: Occurrence, name: str) -> tuple[str, ...]:
@@ -373,5 +373,5 @@ class Player:
         found = tuple(fleet.intake.not_ending([workload_id for workload_id in ids if workload_id in by_id]))
         if found:
             reason = "stopped by the scenario"
-            fleet.apply(StopWorkload(found[0], reason) if len(found) == 1 else StopWorkloads(found, reason))
+            fleet.apply(StopWorkloads(found, reason))
         return found

@@ -56,7 +56,6 @@ class Option:
     assigns: Callable[[str], str] | None = None
 
     def add_to(self, parser: _TakesArguments) -> None:
-        """Declare it to a parser."""
         names = [f"--{self.name}", *([f"-{self.short}"] if self.short else [])]
         if not self.kind and not self.choices:
             parser.add_argument(*names, action="store_true", help=self.help)

@@ -167,11 +167,16 @@ class Table:
     depth: int = 1
 
     def get(self, key: str) -> Node | None:
-        """The value of a key."""
         return next((value for name, value in self.entries if name.text == key), None)
 
 
 Node = Scalar | Listing | Table
+
+
+def entries_of(node: Node | None) -> tuple[tuple[Scalar, Node], ...]:
+    """The entries of a mapping; none of anything else."""
+    return node.entries if isinstance(node, Table) else ()
+
 
 #: Puts variables into the text of a value: text -> text, origin. Raises ValueError.
 Expand = Callable[[str], tuple[str, str]]
@@ -203,7 +208,6 @@ class NodeBuilder:
         self._place = Place(file)
 
     def place(self, line: int) -> Place:
-        """A line of this document."""
         if self._lines and self._place.line != line:
             self._place = Place(self._place.file, line)
         return self._place
@@ -238,7 +242,6 @@ class NodeBuilder:
         return scalar_of(place, text, quoted, self._json and not origin, origin)
 
     def listing(self, items: list[Node], line: int) -> Listing:
-        """A list."""
         return Listing(self.place(line), tuple(items), self._weight(items, line), _depth(items))
 
     def table(self, entries: list[tuple[Scalar, Node]], line: int) -> Table:

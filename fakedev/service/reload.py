@@ -129,12 +129,11 @@ class Reloader(Part):
         self._announcement = announcement
         self._notifier = notifier
         self._reactor = reactor
-        self._is_running = False
         #: Callers waiting for the next (shared) reload, and whether it came from SIGHUP.
         self._waiting: dict[Deferred[dict[str, Any]], bool] = {}
-        self._pending: tuple[Configuration, RecordHead] | None = None
-        self._done: Deferred[None] | None = None
-        self._once_more = False
+        self._is_running = False
+        #: The configuration that the fleet takes with its next tick, and what fires when it is in use everywhere.
+        self._pending: tuple[Configuration, RecordHead, Deferred[None]] | None = None
         is_watching = fleet.configuration.watch and self._files
         super().__init__("reload", [
             HangupService(reactor, self.again) if run.owns_process else None,
@@ -179,16 +178,13 @@ class Reloader(Part):
     def _run_next(self) -> None:
         if self._is_running:
             return
-        waiting, self._waiting = self._waiting, {}
-        if self._pending is not None:
-            # The previous reload still waits for its tick. Clients get an error; signals are served after that tick.
-            for done in [call for call, is_signal in waiting.items() if is_signal]:
-                self._once_more = True
-                del waiting[done]
-                done.callback({})
-        if waiting:
+        # While the previous reload waits for its tick, clients get an error, and signals wait, too.
+        served = [call for call, is_signal in self._waiting.items() if self._pending is None or not is_signal]
+        for call in served:
+            del self._waiting[call]
+        if served:
             self._is_running = True
-            Deferred.fromCoroutine(self._counted()).addBoth(self._ran, list(waiting))
+            Deferred.fromCoroutine(self._counted()).addBoth(self._ran, served)
 
     def _ran(self, outcome: object, served: Sequence[Deferred[dict[str, Any]]]) -> None:
         self._is_running = False
@@ -201,24 +197,20 @@ class Reloader(Part):
         """A tick has ended: if the fleet has applied a new configuration in it, apply it everywhere else."""
         if self._pending is None or self._fleet.source is not self._pending[1]:
             return
-        (configuration, head), self._pending = self._pending, None
+        (configuration, head, done), self._pending = self._pending, None
         self._part.configuration = configuration
         for part, section in self._sections(configuration):
             part.finish(section)
         self.statistics.sha256 = file_hash(head)
         self.log.info("the configuration was reloaded")
-        done, self._done = self._done, None
         # In a turn of its own: it reads and writes files, and a tick with new ports takes its time already.
         self._reactor.callLater(0, self._announce, done)
 
-    def _announce(self, done: Deferred[None] | None) -> None:
+    def _announce(self, done: Deferred[None]) -> None:
         if self.running:
             self._announcement.announce()
-        if done is not None:
-            done.callback(None)
-        if self._once_more:
-            self._once_more = False
-            self.again()
+        done.callback(None)
+        self._run_next()
 
     async def _counted(self) -> dict[str, Any]:
         if self._notifier is not None:
@@ -247,7 +239,7 @@ class Reloader(Part):
             configuration, head, compiled = await call_in_thread(self._reactor, prepared)
         except Exception as reason:
             raise self._failure(reason) from None
-        stamped = self._begin(configuration, head, compiled)
+        stamped, done = self._begin(configuration, head, compiled)
         outcome = {
             "tick": stamped.tick + 1,
             "fleet": compiled.roster.summary,
@@ -255,8 +247,8 @@ class Reloader(Part):
             "notes": list(configuration.notes),
         }
         speed = self._part.ticker.speed
-        if self._done is not None and speed and self._fleet.spec.tick_seconds / speed <= _LONGEST_WAIT_SECONDS:
-            await self._done
+        if speed and self._fleet.spec.tick_seconds / speed <= _LONGEST_WAIT_SECONDS:
+            await done
         return outcome
 
     def use(self, configuration: Configuration, head: RecordHead) -> None:
@@ -269,9 +261,12 @@ class Reloader(Part):
         configuration, head, compiled = self._compiled(self._fleet.compiled, configuration, head)
         self._begin(configuration, head, compiled)
 
-    def _begin(self, configuration: Configuration, head: RecordHead, compiled: CompiledFleet) -> Stamped:
+    def _begin(
+        self, configuration: Configuration, head: RecordHead, compiled: CompiledFleet
+    ) -> tuple[Stamped, Deferred[None]]:
         """Open the addresses that a configuration adds, prepare all parts, and pass it to the fleet.
 
+        :returns: the event, and what fires when the configuration is in use everywhere.
         :raises ReloadFailed: when that is not possible; nothing has changed.
         """
         try:
@@ -284,8 +279,9 @@ class Reloader(Part):
                 part.undo()
             raise self._failure(reason) from None
         self._files = _files(head)
-        self._pending, self._done = (configuration, head), Deferred()
-        return stamped
+        done: Deferred[None] = Deferred()
+        self._pending = (configuration, head, done)
+        return stamped, done
 
     def _failure(self, reason: Exception) -> ReloadFailed:
         """The error that users see when a reload is not possible; an internal error is logged."""
@@ -316,7 +312,7 @@ class Reloader(Part):
         if configuration.epoch_is_start:
             configuration = replace(configuration, fleet=replace(configuration.fleet, epoch_seconds=epoch))
         configuration = replace(configuration, fleet=with_nodes_of(configuration.fleet, now.spec))
-        compiled = CompiledFleet(configuration.fleet)
+        compiled = CompiledFleet.taken(configuration.fleet, configuration.compiled)
         compiled.reindex_from(now.roster)
         return configuration, replace(head, epoch_seconds=epoch), compiled
 

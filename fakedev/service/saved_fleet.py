@@ -113,8 +113,9 @@ def _following(
     spec = with_nodes_of(spec, fleet.spec)
     is_same_source = recorded is None or _source(recorded) == _source(fleet.source or saved.head)
     if spec == fleet.spec and is_same_source:
+        configuration.compiled.clear()  # the saved fleet has its own
         return None
-    following = CompiledFleet(spec)
+    following = CompiledFleet.taken(spec, configuration.compiled)
     try:
         fleet.check_can_reload(following)
     except Refused as refusal:

@@ -151,7 +151,6 @@ class OpenPacer:
 
 
 def pacer_of(plan: Plan, begin: float) -> ClosedPacer | OpenPacer:
-    """The pacer of a plan."""
     if isinstance(plan.load, ClosedLoad):
         return ClosedPacer(plan.load)
     return OpenPacer(plan.load, plan.name, begin)

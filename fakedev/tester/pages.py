@@ -30,13 +30,14 @@ from fakedev.tester.report import (
 )
 from fakedev.tester.statistics import ALL
 from fakedev.web.guard import refusal_of_page
+from fakedev.web.http_limits import HttpError
 from fakedev.web.items import page_of
 from fakedev.web.metrics import histograms, labelled
 from fakedev.web.paths import LOAD
 from fakedev.web.query import argument
 from fakedev.web.request import Request
 from fakedev.web.resource import Folder, Resource
-from fakedev.web.response import HttpError, Response, json_response
+from fakedev.web.response import Response, json_response
 
 _HTML: Final = "text/html; charset=utf-8"
 #: The most nodes, devices and pods in one answer, which takes about 20 ms to write.

@@ -108,7 +108,6 @@ class Tally:
         return [(bound, count) for bound, count in self.run.histogram(JOB_BUCKETS).ranges() if count]
 
     def add(self, answer: Answer, error: str) -> None:
-        """Count an answer."""
         self.answers += 1
         self.run.observe(answer.run_seconds)
         if answer.outcome is not Outcome.SUCCESS:
@@ -128,7 +127,6 @@ class NodeTally(Tally):
         self.errors = ByName(Count, _MAX_PER_NODE)
 
     def add(self, answer: Answer, error: str) -> None:
-        """Count an answer."""
         super().add(answer, error)
         failed = answer.outcome is not Outcome.SUCCESS
         for count in (self.devices[answer.device], self.pods[answer.pod]):

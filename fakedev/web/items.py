@@ -14,16 +14,15 @@ from typing import Any, Final, Generic, TypeVar
 
 import orjson
 
+from fakedev.base.steps import Steps
+from fakedev.web.http_limits import HttpError
 from fakedev.web.paths import WebPath
 from fakedev.web.query import ApiResource, argument, counted, shown, whole_number
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer
-from fakedev.web.response import HttpError, Response, json_response
-from fakedev.web.sliced_answers import Steps
+from fakedev.web.response import Response, json_response
 
 T = TypeVar("T")
-#: Some steps of an answer, with a result.
-Part = Generator[None, None, T]
 
 #: Items of a collection in one answer.
 MAX_ITEMS: Final = 500
@@ -54,7 +53,7 @@ class Items(Generic[T]):
     every: Sequence[T]
     describer: Callable[[list[T]], Callable[[T], object]]
     texts: Callable[[T], Iterable[str]]
-    key_of: Callable[[str], Callable[[T], Any] | Part[Callable[[T], Any]]]
+    key_of: Callable[[str], Callable[[T], Any] | Steps[Callable[[T], Any]]]
     more: Callable[[], Mapping[str, object]] = dict
     exists: Callable[[T], bool] = lambda _: True
 
@@ -132,7 +131,7 @@ class ItemsResource(ApiResource, ABC):
         """Made in slices: a list may be of any length."""
         return request.answer_in_slices(self._steps(request))
 
-    def _steps(self, request: Request) -> Steps:
+    def _steps(self, request: Request) -> Steps[Response]:
         choice = _Choice.of(request, self.path)
         items = self.items(request)
         yield  # HEAD ends here: nothing is described
@@ -144,7 +143,7 @@ class ItemsResource(ApiResource, ABC):
         return (yield from _described(items, chosen, self.path.template.rpartition("/")[2], total))
 
 
-def _described(items: Items[T], chosen: list[T], key: str, total: int) -> Part[Response]:
+def _described(items: Items[T], chosen: list[T], key: str, total: int) -> Steps[Response]:
     describe, more, described = items.describer(chosen), items.more(), []
     yield
     for name in chosen:
@@ -153,7 +152,7 @@ def _described(items: Items[T], chosen: list[T], key: str, total: int) -> Part[R
     return json_response({**more, key: described, "total": total})
 
 
-def _chosen(items: Items[T], choice: _Choice) -> Part[tuple[list[T], int]]:
+def _chosen(items: Items[T], choice: _Choice) -> Steps[tuple[list[T], int]]:
     """The items to describe, and the number of all that the search finds."""
     found = items.every
     if choice.search:
@@ -167,7 +166,7 @@ def _chosen(items: Items[T], choice: _Choice) -> Part[tuple[list[T], int]]:
     return chosen[choice.places], len(found)
 
 
-def _found(items: Items[T], search: str) -> Part[list[T]]:
+def _found(items: Items[T], search: str) -> Steps[list[T]]:
     found = []
     for begin in range(0, len(items.every), _AT_ONCE):
         for item in items.every[begin : begin + _AT_ONCE]:
@@ -177,7 +176,7 @@ def _found(items: Items[T], search: str) -> Part[list[T]]:
     return found
 
 
-def _first(found: Sequence[T], key: Callable[[T], Any], is_descending: bool, count: int) -> Part[list[T]]:
+def _first(found: Sequence[T], key: Callable[[T], Any], is_descending: bool, count: int) -> Steps[list[T]]:
     """The first ``count`` in the order of a key; those that are equal stay in their order."""
     runs = []
     for start in range(0, len(found), _SORTED_AT_ONCE):

@@ -17,12 +17,12 @@ from twisted.logger import Logger
 
 from fakedev import __version__
 from fakedev.base.histograms import Histogram
+from fakedev.base.steps import Steps
 from fakedev.base.units import python_number
 from fakedev.web.encoding import choose_exposition
 from fakedev.web.request import Request
 from fakedev.web.resource import Resource
 from fakedev.web.response import Dropped, Response, ScrapeStatistics
-from fakedev.web.sliced_answers import Steps
 
 #: A group of metric families: yields them with their present values.
 Group = Callable[[], Iterable[Metric]]
@@ -159,7 +159,7 @@ class OwnMetrics(Collector):
         self._registry = CollectorRegistry(support_collectors_without_names=True)
         self._registry.register(self)
 
-    def steps(self, accept: bytes | None, names: Iterable[str] = ()) -> Steps:
+    def steps(self, accept: bytes | None, names: Iterable[str] = ()) -> Steps[Response]:
         """Makes the page in the format of the Accept header, a family in each step.
 
         :param names: of samples (``fakedev_ticks_total``): only these; none: all.

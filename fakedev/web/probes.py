@@ -7,9 +7,10 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 
+from fakedev.web.http_limits import HttpError
 from fakedev.web.request import Request
 from fakedev.web.resource import Resource
-from fakedev.web.response import HttpError, Response, json_response
+from fakedev.web.response import Response, json_response
 
 #: The reason why the service is not healthy; None when it is.
 Health = Callable[[], str | None]

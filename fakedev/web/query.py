@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import orjson
 
-from fakedev.base.errors import nearest_name
+from fakedev.base.errors import first_names, nearest_name
+from fakedev.web.http_limits import HttpError
 from fakedev.web.paths import DEVICE_HISTORY, WebPath
 from fakedev.web.request import Request
 from fakedev.web.resource import Resource
-from fakedev.web.response import HttpError, Response, json_response
+from fakedev.web.response import Response, json_response
 
 #: Characters of a name from the peer that an error repeats.
 _MAX_SHOWN: Final = 100
@@ -123,8 +124,7 @@ def shown(name: bytes | str) -> str:
 
 def counted(names: Sequence[str], most: int = 8) -> str:
     """The first of some names, and the number of the others."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:most])}{more}"
+    return f"there {'is' if len(names) == 1 else 'are'} {first_names(names, most)}"
 
 
 def numbered(owner: str, count: int, none: str) -> str:

@@ -15,14 +15,15 @@ from twisted.web import server
 from twisted.web.iweb import INonQueuedRequestFactory
 from zope.interface import provider
 
+from fakedev.base.steps import Steps
 from fakedev.runtime.clock import no_op
 from fakedev.web.channel import Channel, too_large
 from fakedev.web.encoding import Body, accepts_gzip
 from fakedev.web.guard import unauthorized
 from fakedev.web.heads import Head
-from fakedev.web.response import JSON, HttpError, PageStatistics, Response, error_response
+from fakedev.web.http_limits import HttpError
+from fakedev.web.response import JSON, PageStatistics, Response, error_response
 from fakedev.web.sending import BodySender
-from fakedev.web.sliced_answers import Steps
 
 #: The statuses of requests without an answer: as nginx counts them.
 _LEFT: Final = 499
@@ -75,7 +76,7 @@ class Request(server.Request):
     def is_unix(self) -> bool:
         return isinstance(self.host, UNIXAddress)
 
-    def answer_in_slices(self, steps: Steps) -> Response | Deferred[Response]:
+    def answer_in_slices(self, steps: Steps[Response]) -> Response | Deferred[Response]:
         """The answer of some steps, with turns for other connections between them.
 
         :param steps: begins with the checks of the request. HEAD runs only its first step: then the

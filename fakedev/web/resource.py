@@ -14,8 +14,9 @@ from twisted.web import resource
 from twisted.web.server import NOT_DONE_YET
 
 from fakedev.base.errors import Refused, nearest_name
+from fakedev.web.http_limits import HttpError
 from fakedev.web.request import Request
-from fakedev.web.response import HttpError, PageStatistics, Response, as_http_error, error_response
+from fakedev.web.response import PageStatistics, Response, as_http_error, error_response
 
 Answer = Response | Deferred[Response] | Coroutine[Any, Any, Response]
 

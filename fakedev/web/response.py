@@ -15,11 +15,9 @@ import orjson
 
 from fakedev.base.errors import Refused
 from fakedev.base.histograms import REQUEST_BUCKETS, Histogram
-from fakedev.web import http_limits
 from fakedev.web.encoding import Body
+from fakedev.web.http_limits import HttpError
 
-#: What resources raise.
-HttpError = http_limits.HttpError
 PLAIN: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
 #: Reason phrases; twisted.web's take long to import and do not include 431.

@@ -195,7 +195,7 @@ LISTEN_DOC = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PortLimits:
+class LinePortSettings:
     """The limits of line ports."""
 
     max_connections: int = setting(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator
 from typing import Final
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
+from fakedev.base.steps import Steps
 from fakedev.runtime.turns import FairShare, ITurnTaker
 from fakedev.web.response import Response
 
-#: Makes an answer: pauses after each step, which takes less than a millisecond, and returns the answer.
-Steps = Generator[None, None, Response]
 #: About how long one slice takes.
 _SLICE_SECONDS: Final = 0.004
 
@@ -30,9 +28,9 @@ class SlicedAnswers:
         self._clock = clock
         self._fair_share = fair_share
         #: By host: the first of the first host is being made.
-        self._waiting: OrderedDict[str, OrderedDict[Deferred[Response], Steps]] = OrderedDict()
+        self._waiting: OrderedDict[str, OrderedDict[Deferred[Response], Steps[Response]]] = OrderedDict()
 
-    def make(self, steps: Steps, left: Deferred[None], host: str = "") -> Deferred[Response]:
+    def make(self, steps: Steps[Response], left: Deferred[None], host: str = "") -> Deferred[Response]:
         """The answer of some steps, begun at once when no other is being made; it is often ready after its first slice.
 
         :param left: fails when the peer has left; then the answer is not made.

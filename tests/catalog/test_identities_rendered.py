@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fakedev.config.load import load
-from fakedev.exporters.identity import UNITS, FamilySpec, Identity, Layout, RowSpec
+from fakedev.exporters.identity import UNITS, FamilySpec, Identity, PageLayout, RowSpec
 from fakedev.exporters.labels import Template
 from fakedev.exporters.numbers import number_of
 from fakedev.exporters.page import LabelCache, Page
@@ -155,7 +155,7 @@ class TestEveryDevice:
         fleet, identity = every_device(title)
         source = DeviceSource.of(fleet, identity)
         levels, entities = source.completed(fleet.state).levels, cache(source.entities)
-        lines = iter(page_of(fleet, replace(identity, layout=Layout.FAMILIES)).splitlines())
+        lines = iter(page_of(fleet, replace(identity, layout=PageLayout.FAMILIES)).splitlines())
         for family in identity.families:
             expected = [
                 shown(row, levels[row.state_level], at, facts, family.kind)

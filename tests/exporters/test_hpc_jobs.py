@@ -73,7 +73,7 @@ def test_jobs_of_a_folder(tmp_path: Path) -> None:
     scene.fleet.advance()
     assert scene.shown("gpu", "hpc_job") == [("0", ""), ("1", ""), ("2", "")]
     scene.folder.mkdir()
-    uuid = scene.fleet.facts(scene.fleet.roster.nodes[0])[2]["uuid"]
+    uuid = scene.fleet.labels.facts(scene.fleet.roster.nodes[0])[2]["uuid"]
     (scene.folder / "0").write_text("17\n18\n17\n\n")
     (scene.folder / f"GPU-{uuid}").write_text("19")
     for name in ("7", "notes", ".hidden"):
@@ -90,7 +90,7 @@ def test_jobs_of_a_folder(tmp_path: Path) -> None:
 def test_jobs_of_instances(tmp_path: Path) -> None:
     """By the GPU's index and GPU_I_ID; a file of the divided GPU itself, and of an instance it lacks, are notes."""
     scene = Scene(tmp_path, text=DIVIDED)
-    first, second = (facts["mig_id"] for _, facts in scene.fleet.part_facts(scene.fleet.roster.nodes[0]))
+    first, second = (facts["mig_id"] for _, facts in scene.fleet.labels.part_facts(scene.fleet.roster.nodes[0]))
     (tmp_path / "0").write_text("16")
     (tmp_path / f"1.{first}").write_text("17\n18")
     (tmp_path / f"1.{second}").write_text("19")

@@ -84,7 +84,7 @@ class TestDcgm:
         advance(fleet, 1)
         links, ports, switches = (lines_of(fleet, page, field) for field in fields)
         assert len(links) == len(ports) == 36
-        uuid = fleet.facts(fleet.roster.nodes[0])[1]["uuid"]
+        uuid = fleet.labels.facts(fleet.roster.nodes[0])[1]["uuid"]
         address = 'pci_bus_id="00000000:43:00.0",' if version != "3.0" else ""
         assert [labels for labels, up in links if up == 0] == [
             f'nvlink="5",gpu="1",gpu_uuid="GPU-{uuid}",{address}device="nvidia1",model_name="NVIDIA H100 80GB HBM3",'

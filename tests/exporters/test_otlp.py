@@ -56,7 +56,7 @@ def points(body: bytes) -> dict[tuple[str, str], list[tuple[float, dict[str, str
 
 def message_of(shown: Fleet) -> bytes:
     (node,) = shown.roster.shown
-    return message(node.name, list(zip(node.devices, shown.facts(node), strict=True)), shown.shown)
+    return message(node.name, list(zip(node.devices, shown.labels.facts(node), strict=True)), shown.shown)
 
 
 def test_a_message() -> None:

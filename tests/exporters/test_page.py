@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.exporters.identity import Identity, LabelSpec, Layout, NumberFormat, RowSpec
+from fakedev.exporters.identity import Identity, LabelSpec, NumberFormat, PageLayout, RowSpec
 from fakedev.exporters.page import LabelCache, Page
 from fakedev.exporters.sources import DeviceSource
 from fakedev.fleet.entities.state import Level, State
@@ -22,11 +22,11 @@ from tests.support.identities import loaded
     st.lists(st.integers(0, 4), max_size=5),
     st.lists(st.floats(allow_nan=False), min_size=20, max_size=20),
     st.lists(st.booleans(), min_size=20, max_size=20),
-    st.sampled_from(Layout),
+    st.sampled_from(PageLayout),
     st.sampled_from([NumberFormat.GO, NumberFormat.PYTHON]),
 )
 def test_any_page_reads_as_the_arrays(
-    sizes: list[int], values: list[float], mask: list[bool], layout: Layout, number: NumberFormat
+    sizes: list[int], values: list[float], mask: list[bool], layout: PageLayout, number: NumberFormat
 ) -> None:
     """For any values, any presence, and any sizes of the groups."""
     source = Boards(*sizes)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from fakedev.exporters.identity import LabelSpec, Layout, RowSpec
+from fakedev.exporters.identity import LabelSpec, PageLayout, RowSpec
 from fakedev.exporters.page import LabelCache, Page
 from tests.support.fleet.board_pages import HEAT, POWER, USAGE, Boards, family, identity, samples, state_of, text
 
@@ -20,7 +20,7 @@ class TestLabels:
         source = Boards(1, 1)
         source.set_pod(1, 0, pod)
         state = state_of(2, wall=1.5)
-        for layout in Layout:
+        for layout in PageLayout:
             page = text(identity(POWER, HEAT, layout=layout, timestamps=True), source, state)
             every = [sample for each in text_string_to_metric_families(page) for sample in each.samples]
             found = [sample for sample in every if sample.labels["group"] == "1"]
@@ -69,7 +69,7 @@ class TestLabels:
         assert sorted(source.asked) == [("board", 23), ("part", 23)]
 
     def test_a_page_kept_is_as_good_as_a_new_one(self) -> None:
-        for layout in Layout:
+        for layout in PageLayout:
             shown, source = identity(POWER, HEAT, USAGE, layout=layout), Boards(*[1] * 20)
             kept = Page(LabelCache(shown, source), source.groups)
             for step, (group, pod) in enumerate([(3, "a"), (17, "b"), (3, ""), (17, "c\n%d"), (0, "z")]):

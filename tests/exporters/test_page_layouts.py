@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fakedev.exporters.family import GroupTexts, Lines, RowKinds
-from fakedev.exporters.identity import LabelSpec, Layout, RowSpec
+from fakedev.exporters.identity import LabelSpec, PageLayout, RowSpec
 from fakedev.exporters.page import GROUPS_AT_ONCE, LabelCache, Page
 from fakedev.fleet.entities.state import State
 from tests.support.fleet.board_pages import (
@@ -50,7 +50,7 @@ class TestLayouts:
         names = ("b", "ab", "a", "a_b", "a_total")
         shown = identity(
             *[family(name, RowSpec("heat", labels=(LabelSpec("part", "{part}"),), level="part")) for name in names],
-            layout=Layout.DECLARATIONS_FIRST,
+            layout=PageLayout.DECLARATIONS_FIRST,
         )
         source = Boards(*[3] * 12)
         source.set_pod(2, 1, '%"5')
@@ -66,7 +66,7 @@ class TestLayouts:
         """A name that is the beginning of another then comes before it, and behind it with labels: so text sorts."""
         shown = identity(
             *[family(name, RowSpec("power", level="board")) for name in ("a_b", "a", "aa")],
-            layout=Layout.DECLARATIONS_FIRST,
+            layout=PageLayout.DECLARATIONS_FIRST,
         )
         for labels in (LABELS, ()):
             lines = text(replace(shown, labels=labels), Boards(1), state_of(1)).splitlines()[6:]
@@ -74,7 +74,7 @@ class TestLayouts:
 
     def test_both_layouts_say_the_same(self) -> None:
         source, state = Boards(2, 1), state_of(3, present={"usage": [False, True, True]})
-        pages = [text(identity(POWER, HEAT, USAGE, layout=layout), source, state) for layout in Layout]
+        pages = [text(identity(POWER, HEAT, USAGE, layout=layout), source, state) for layout in PageLayout]
         assert samples(pages[0]) == samples(pages[1])
         assert sorted(pages[0].splitlines()) == sorted(pages[1].splitlines())
 
@@ -102,8 +102,8 @@ class TestSlices:
     """Large pages are made piece by piece."""
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("layout", Layout)
-    def test_joined_they_are_the_page(self, layout: Layout) -> None:
+    @pytest.mark.parametrize("layout", PageLayout)
+    def test_joined_they_are_the_page(self, layout: PageLayout) -> None:
         """Of bounded size each, more than one for a large page."""
         source, state = Boards(*[8] * 400), state_of(3200)
         page = Page(LabelCache(identity(POWER, HEAT, USAGE, layout=layout), source), source.groups)
@@ -114,8 +114,8 @@ class TestSlices:
         assert max(map(len, pieces)) < len(whole) / 5
         assert samples(whole.decode()) == expected(source, state)
 
-    @pytest.mark.parametrize("layout", Layout)
-    def test_a_pause_for_each_family_of_a_large_page(self, layout: Layout) -> None:
+    @pytest.mark.parametrize("layout", PageLayout)
+    def test_a_pause_for_each_family_of_a_large_page(self, layout: PageLayout) -> None:
         """Looking at which of many lines are there takes time as well, whether any are; small pages have no pauses."""
         shown = identity(*[family(f"x{n}", RowSpec("power", level="board")) for n in range(6)], layout=layout)
         for boards, pauses in ((4095, 0), (4096, 6)):
@@ -141,8 +141,10 @@ class TestSlices:
         assert len(source.asked) == 400
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("layout", Layout)
-    def test_lines_are_made_for_the_groups_that_changed(self, monkeypatch: pytest.MonkeyPatch, layout: Layout) -> None:
+    @pytest.mark.parametrize("layout", PageLayout)
+    def test_lines_are_made_for_the_groups_that_changed(
+        self, monkeypatch: pytest.MonkeyPatch, layout: PageLayout
+    ) -> None:
         """At first in several calls, later only those near a group with another label; the page is as a new one."""
         shown, source, state = identity(POWER, HEAT, USAGE, layout=layout), Boards(*[8] * 1280), state_of(10_240)
         page = Page(LabelCache(shown, source), source.groups)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fakedev.exporters.identity import FamilySpec, Layout, NumberFormat, RowSpec
+from fakedev.exporters.identity import FamilySpec, NumberFormat, PageLayout, RowSpec
 from fakedev.exporters.page import LabelCache, Page
 from tests.support.fleet.board_pages import (
     HEAT,
@@ -138,7 +138,7 @@ class TestRows:
     def test_presence_may_be_another_in_every_tick(self) -> None:
         """A page that was kept shows what there is in the state it is rendered from, and asks for no labels again."""
         rng = np.random.default_rng(5)
-        for layout in Layout:
+        for layout in PageLayout:
             shown, source = identity(POWER, USAGE, HEAT, layout=layout), Boards(*[3] * 20)
             kept = Page(LabelCache(shown, source), source.groups)
             kept.render(state_of(60))
@@ -167,7 +167,7 @@ class TestRows:
         assert {key[1] for key in parts[1]} == {"1"}
 
     def test_no_groups(self) -> None:
-        for layout in Layout:
+        for layout in PageLayout:
             assert Page(LabelCache(identity(POWER, layout=layout), Boards()), []).render(state_of(0)) == b""
 
     def test_no_labels(self) -> None:

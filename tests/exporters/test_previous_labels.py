@@ -124,7 +124,7 @@ class TestCarriedText:
     def pods(self, name: str) -> list[str]:
         node = self.fleet.roster.node(name)
         assert node is not None
-        return [facts["pod"] for facts in self.fleet.facts(node)]
+        return [facts["pod"] for facts in self.fleet.labels.facts(node)]
 
 
 #: Levels, with the facts that distinguish their entities.

@@ -13,7 +13,7 @@ from fakedev.exporters.row_levels import MAX_PROCESSES
 from fakedev.exporters.sources import DeviceSource
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.entities.state import State
-from fakedev.fleet.events import ClearFault, Reload
+from fakedev.fleet.events import ClearFaults, Reload
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.schema.files import Files
@@ -174,7 +174,7 @@ def test_what_a_frozen_exporter_derives_stands_still(tmp_path: Path) -> None:
             assert [line for line in now if '"n/' in line] == [line for line in before[family] if '"n/' in line]
             assert [line for line in now if '"m/' in line] == [line for line in true if '"m/' in line]
         assert own.lines("seen_seconds") == before["seen_seconds"]
-    own.fleet.apply(ClearFault(fault))
+    own.fleet.apply(ClearFaults((fault,)))
     for each in (own, untouched):
         advance(each.fleet, 1)
     assert [own.lines(family) for family in families] == [untouched.lines(family) for family in families]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from fakedev.base.steps import Steps
 from fakedev.fleet.events import ChangeClock, StartWorkload
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.port import WorkloadPortFactory
 from fakedev.fleet.record import Replay, read_record
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.ticker import Ticker
 from fakedev.fleet.workloads.workload import Verdict
 from tests.support.application import STANDING, LineClient, MemoryApplication, application

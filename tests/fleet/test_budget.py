@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fakedev.base.errors import Refused
-from fakedev.fleet.events import DropWorkload, InjectFault, Stamped, StartWorkload, StopWorkload
+from fakedev.fleet.events import DropWorkloads, InjectFault, Stamped, StartWorkload, StopWorkloads
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.record import Replay
 from fakedev.fleet.spec.fault_kinds import fault_from_fields
@@ -64,7 +64,7 @@ class TestWorkloads:
             run(fleet, "third")
         assert (used(fleet, "workload-devices"), used(fleet, "peer-workload-devices")) == (12, 8)
         fleet.advance()
-        fleet.apply(DropWorkload(first))
+        fleet.apply(DropWorkloads((first,)))
         fleet.advance()
         assert (used(fleet, "workload-devices"), used(fleet, "peer-workload-devices")) == (8, 4)
         run(fleet, "one")
@@ -85,7 +85,7 @@ class TestWorkloads:
             run(fleet, metrics={"memory": other.replace(":1:", "%:1%:")})
         fleet.advance()
         for workload_id in ["w1", *more]:
-            fleet.apply(StopWorkload(workload_id))
+            fleet.apply(StopWorkloads((workload_id,)))
         fleet.advance()
         assert used(fleet, "memory") == 0
         run(fleet, profile=other)
@@ -107,12 +107,12 @@ class TestWorkloads:
         """It counts until its end is reported: to start and stop workloads between two ticks fills no memory."""
         fleet = make_fleet(limits=Limits(workload_devices=8))
         for _ in range(2):
-            fleet.apply(StopWorkload(run(fleet)))
+            fleet.apply(StopWorkloads((run(fleet),)))
         with pytest.raises(Refused, match=r"limits\.workload-devices"):
             run(fleet)
         fleet.advance()
         assert (used(fleet, "workload-devices"), used(fleet, "memory")) == (0, 0)
-        fleet.apply(DropWorkload(run(fleet)))
+        fleet.apply(DropWorkloads((run(fleet),)))
         assert used(fleet, "workload-devices") == 0
 
 
@@ -129,7 +129,7 @@ class TestFaults:
         fleet.advance()
         fleet.advance()
         assert used(fleet, "fault-devices") == 4
-        fleet.apply(StopWorkload(brings))
+        fleet.apply(StopWorkloads((brings,)))
         fleet.advance()
         assert (used(fleet, "fault-devices"), used(fleet, "faults"), used(fleet, "memory")) == (0, 0, 0)
 

@@ -7,7 +7,7 @@ import pytest
 
 from fakedev.base.errors import Refused
 from fakedev.fleet.describe import device_describer, workload_describer
-from fakedev.fleet.events import ChangeClock, DropWorkload, Event, Stamped, StopWorkload
+from fakedev.fleet.events import ChangeClock, DropWorkloads, Event, Stamped, StopWorkloads
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.limits import Limits
 from tests.support.fleet.faulty_fleets import busy
@@ -53,11 +53,11 @@ class TestEvents:
     @pytest.mark.parametrize(
         ("profile", "ticks", "events", "verdicts"),
         [
-            ("50", 1, [DropWorkload("w1")], []),
-            ("50", 0, [DropWorkload("w1")], []),
-            ("50", 0, [StopWorkload("w1")], [(1, "w1", 0, "stopped")]),
-            ("50", 1, [StopWorkload("w1"), DropWorkload("w1")], [(2, "w1", 0, "stopped")]),
-            ("50:0:2", 1, [StopWorkload("w1")], [(2, "w1", 0, "stopped")]),
+            ("50", 1, [DropWorkloads(("w1",))], []),
+            ("50", 0, [DropWorkloads(("w1",))], []),
+            ("50", 0, [StopWorkloads(("w1",))], [(1, "w1", 0, "stopped")]),
+            ("50", 1, [StopWorkloads(("w1",)), DropWorkloads(("w1",))], [(2, "w1", 0, "stopped")]),
+            ("50:0:2", 1, [StopWorkloads(("w1",))], [(2, "w1", 0, "stopped")]),
         ],
         ids=["dropped", "dropped before it ran", "stopped before it ran", "stopped and dropped", "stopped at its end"],
     )
@@ -87,7 +87,7 @@ class TestEvents:
     def test_names_and_ids(self) -> None:
         """A name finds all workloads that have it, oldest first; an id finds one, and is never used again."""
         fleet = make_fleet()
-        fleet.apply(DropWorkload(start(fleet)))
+        fleet.apply(DropWorkloads((start(fleet),)))
         ids = [start(fleet, name="same"), start(fleet, name="other"), start(fleet, name="same")]
         assert ids == ["w3", "w4", "w5"]
         assert [fleet.workloads.find(each) for each in ("same", "w4", "none")] == [["w3", "w5"], ["w4"], []]
@@ -125,7 +125,7 @@ class TestRefused:
         fleet = make_fleet(record=kept.append)
         workload_id = start(fleet, profile="50:0:1")
         fleet.advance()
-        for event in (StopWorkload(workload_id), DropWorkload(workload_id), StopWorkload("w77")):
+        for event in (StopWorkloads((workload_id,)), DropWorkloads((workload_id,)), StopWorkloads(("w77",))):
             with pytest.raises(Refused, match=r"^no workload 'w"):
                 fleet.apply(event)
         again = start(fleet)
@@ -209,7 +209,7 @@ class TestClock:
         fleet = make_fleet(tick_seconds=0.25, epoch_seconds=1000)
         advance(fleet, 3)
         assert (fleet.state.tick, fleet.state.seconds, fleet.state.wall_seconds) == (3, 0.75, 1000.75)
-        assert fleet.due_seconds(4) == 1001
+        assert fleet.clock.due_seconds(4) == 1001
         fast = make_fleet(wall_per_tick=0.1, epoch_seconds=1000)
         advance(fast, 5)
         assert (fast.state.seconds, fast.state.wall_seconds) == (5, 1000.5)
@@ -219,7 +219,7 @@ class TestClock:
         fleet = make_fleet(epoch_seconds=1000)
         advance(fleet, 10)
         fleet.apply(ChangeClock(5000, 2))
-        assert (fleet.state.wall_seconds, fleet.due_seconds(11)) == (1010, 5002)
+        assert (fleet.state.wall_seconds, fleet.clock.due_seconds(11)) == (1010, 5002)
         advance(fleet, 3)
         assert (fleet.state.seconds, fleet.state.wall_seconds) == (13, 5006)
         fleet.apply(ChangeClock(9000, 0))
@@ -247,7 +247,7 @@ def test_a_fleet_that_is_full() -> None:
         "full", "limits.workloads is 2: 1 more are needed, and 0 remain: stop some, or raise limits.workloads",
         "limits.workloads",
     )  # fmt: skip
-    fleet.apply(DropWorkload(first))
+    fleet.apply(DropWorkloads((first,)))
     assert start(fleet) == "w4"
 
 
@@ -266,7 +266,7 @@ def test_devices_at_one_tick() -> None:
     assert expected[1]["facts"]["pod"] == "before"
     node = fleet.roster.nodes[0]
     now = [device_describer(fleet, [device])(device) for device in node.devices]
-    assert [each["facts"] for each in now] == fleet.facts(node)
+    assert [each["facts"] for each in now] == fleet.labels.facts(node)
 
 
 def test_workloads_at_one_tick() -> None:

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 
 from fakedev.base.errors import Refused
-from fakedev.fleet.events import ChangeClock, DropWorkload, Stamped, StopWorkload
+from fakedev.fleet.events import ChangeClock, DropWorkloads, Stamped, StopWorkloads
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.record import Replay
 from fakedev.fleet.spec.device_types import DeviceType, Range
@@ -114,7 +114,7 @@ class AnyHistory(RuleBasedStateMachine):
     def stop(self, workload_id: str) -> None:
         is_there = workload_id in self.fleet.workloads.by_id and not self.fleet.intake.is_ending(workload_id)
         try:
-            self.fleet.apply(StopWorkload(workload_id))
+            self.fleet.apply(StopWorkloads((workload_id,)))
         except Refused:
             assert not is_there
         else:
@@ -123,14 +123,14 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(target=workloads, workload_id=consumes(workloads))
     def drop(self, workload_id: str) -> object:
         if workload_id in self.fleet.workloads.by_id:
-            self.fleet.apply(DropWorkload(workload_id))
+            self.fleet.apply(DropWorkloads((workload_id,)))
             self.dropped.add(workload_id)
         return multiple()
 
     @rule(wall=st.floats(0, 2e9), step=st.sampled_from([0.0, 0.5, 1.0]))
     def clock(self, wall: float, step: float) -> None:
         self.fleet.apply(ChangeClock(wall, step))
-        assert self.fleet.due_seconds(self.fleet.state.tick) == wall
+        assert self.fleet.clock.due_seconds(self.fleet.state.tick) == wall
 
     @rule(ticks=st.integers(1, 5))
     def advance(self, ticks: int) -> None:
@@ -157,9 +157,10 @@ class AnyHistory(RuleBasedStateMachine):
 
     def stopped_before_it_ran(self) -> set[str]:
         return {
-            stamped.event.workload_id
+            workload_id
             for stamped in self.kept
-            if isinstance(stamped.event, StopWorkload) and stamped.tick == self.fleet.state.tick
+            if isinstance(stamped.event, StopWorkloads) and stamped.tick == self.fleet.state.tick
+            for workload_id in stamped.event.workload_ids
         }
 
     @invariant()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fakedev.base.steps import result_of
 from fakedev.fleet.events import ClearFaults, DropWorkloads, Event, StopWorkloads
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import MAX_VERDICTS_AT_ONCE, WorkloadHub
@@ -18,7 +19,6 @@ from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.journal_files import MAX_ENTRIES_AT_ONCE, JournalFile
 from fakedev.fleet.record import head_line, read_record
 from fakedev.fleet.spec.limits import RecordHead
-from fakedev.fleet.steps import result_of
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.lines.json_lines import Notification
 from fakedev.lines.outbox import MAX_BYTES
@@ -108,10 +108,10 @@ class TestPods:
 
             sys.setprofile(note)
             try:
-                result_of(fleet._labels.attribution.remove(found))
+                result_of(fleet.labels.attribution.remove(found))
             finally:
                 sys.setprofile(None)
-            assert fleet._labels.attribution.facts(0)["pod"] == f"p{count - 1}"
+            assert fleet.labels.attribution.facts(0)["pod"] == f"p{count - 1}"
             return lookups
 
         assert cost(200) == cost(20)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from fakedev.fleet.events import ClearFault, DropWorkloads, Event, InjectFault, Stamped, StartWorkload, StopWorkload
+from fakedev.base.steps import Steps
+from fakedev.fleet.events import ClearFaults, DropWorkloads, Event, InjectFault, Stamped, StartWorkload, StopWorkloads
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.port import WorkloadPortFactory
 from fakedev.fleet.spec.fault_kinds import fault_from_fields
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.ticker import Ticker
 from fakedev.fleet.workloads.workload import Verdict
 from tests.support.application import BEGIN, AppReactor, LineClient, MemoryApplication, application
@@ -49,7 +49,7 @@ class Told:
         fleet = self.fleet
         arrays = [level.arrays for level in fleet.state.levels.values()]
         levels = [(name, array[name].tobytes()) for array in arrays for name in array]
-        facts = [fleet.facts(node) for node in fleet.roster.nodes]
+        facts = [fleet.labels.facts(node) for node in fleet.roster.nodes]
         return self.events, self.entries, self.verdicts, levels, facts, fleet.limits(), fleet.past.ends()
 
 
@@ -60,11 +60,11 @@ def drawn_event(draw: random.Random, fleet: Fleet) -> Event:
     device = f"dgx-{draw.randrange(2)}/{draw.randrange(4)}"
     choice = draw.randrange(6)
     if choice == 0 and ids:
-        return StopWorkload(draw.choice(ids), "stopped")
+        return StopWorkloads((draw.choice(ids),), "stopped")
     if choice == 1 and ids:
         return DropWorkloads(tuple(draw.sample(ids, min(len(ids), 2))))
     if choice == 2 and faults:
-        return ClearFault(draw.choice(faults))
+        return ClearFaults((draw.choice(faults),))
     if choice == 3:
         return InjectFault(fault_from_fields({"kind": "lost", "devices": [device], "duration": "2s"}))
     pod = {"pod": f"p{draw.randrange(9)}"} if draw.randrange(2) else {}

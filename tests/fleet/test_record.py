@@ -11,21 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakedev.base.errors import Refused
-from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
+from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, NumberFormat, PageLayout, RowSpec
 from fakedev.exporters.page import LabelCache, Page
 from fakedev.exporters.sources import DeviceSource
 from fakedev.fleet.events import (
     ChangeClock,
-    ClearFault,
     ClearFaults,
-    DropWorkload,
     DropWorkloads,
     Event,
     InjectFault,
     Reset,
     Stamped,
     StartWorkload,
-    StopWorkload,
     StopWorkloads,
     event_from_fields,
     event_to_fields,
@@ -46,11 +43,8 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 IDS = st.lists(TEXTS, min_size=1, max_size=4, unique=True).map(tuple)
 EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(StartWorkload, workload_specs()),
-    st.builds(StopWorkload, TEXTS, TEXTS),
-    st.builds(DropWorkload, TEXTS),
     st.builds(ChangeClock, NUMBERS, NUMBERS, TEXTS),
     st.builds(InjectFault, fault_fields().map(fault_from_fields)),
-    st.builds(ClearFault, TEXTS),
     st.builds(StopWorkloads, IDS, TEXTS),
     st.builds(DropWorkloads, IDS),
     st.builds(ClearFaults, IDS),
@@ -102,8 +96,8 @@ class TestLines:
         assert json.loads(head_line(HEAD)) == json.loads(text) | {"fakedev-record": 2, "crc32": checksum}
         assert [json.loads(without_checksums(event_line(Stamped(3, number, event)))) for number, event in enumerate([
             StartWorkload(workload("card0", "98:1:30", pod="p", ttl="1h")),
-            StopWorkload("w1"),
-            DropWorkload("w1"),
+            StopWorkloads(("w1",)),
+            DropWorkloads(("w1",)),
             ChangeClock(1700000000, 1.0, "start"),
             StopWorkloads(("w1", "w2"), "enough"),
         ])] == [
@@ -118,7 +112,7 @@ class TestLines:
 
 class TestFaults:
     head = json.loads(without_checksums(head_line(HEAD)))
-    drop = json.loads(without_checksums(event_line(Stamped(3, 1, DropWorkload("w1")))))
+    drop = json.loads(without_checksums(event_line(Stamped(3, 1, DropWorkloads(("w1",))))))
 
     def test_no_json(self) -> None:
         """Nothing, some other file, or a line that was cut off."""
@@ -210,15 +204,15 @@ def act(fleet: Fleet, verb: str, what: object, profile: str) -> None:
             fleet.apply(ChangeClock(float(what), 0.5))  # type: ignore[arg-type]
         else:
             word = there[int(what) % len(there)]  # type: ignore[call-overload]
-            fleet.apply(StopWorkload(word) if verb == "stop" else DropWorkload(word))
+            fleet.apply(StopWorkloads((word,)) if verb == "stop" else DropWorkloads((word,)))
     except Refused:
         pass
 
 
 class TestReplay:
     @settings(max_examples=examples(50))
-    @given(st.lists(st.lists(ACTS, max_size=4), max_size=12), st.integers(0, 5), st.sampled_from(list(Layout)))
-    def test_same_pages(self, ticks: list[list[tuple[str, object, str]]], seed: int, layout: Layout) -> None:
+    @given(st.lists(st.lists(ACTS, max_size=4), max_size=12), st.integers(0, 5), st.sampled_from(list(PageLayout)))
+    def test_same_pages(self, ticks: list[list[tuple[str, object, str]]], seed: int, layout: PageLayout) -> None:
         identity = replace(IDENTITY, layout=layout)
         options = {"seed": seed, "tick_seconds": 0.7, "base": (workload("even", "20:10:3"),)}
         kept: list[bytes] = [head_line(HEAD)]
@@ -268,7 +262,7 @@ class TestReplay:
         ("event", "ticks", "text"),
         [
             (Stamped(0, 1, StartWorkload(workload("dgx-7/0"))), 0, "event 1 {}: no node 'dgx-7'; did you mean dgx-0?"),
-            (Stamped(0, 1, DropWorkload("base-gone")), 0, "event 1 {}: no workload 'base-gone'"),
+            (Stamped(0, 1, DropWorkloads(("base-gone",))), 0, "event 1 {}: no workload 'base-gone'"),
             (Stamped(0, 5, StartWorkload(workload())), 0, "event 5 {}"),
             (Stamped(0, 1, StartWorkload(workload())), 1, "event 1 {}"),
         ],

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakedev.base.errors import Refused
-from fakedev.fleet.events import ClearFault
+from fakedev.fleet.events import ClearFaults
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.record import event_line, head_line, read_record
 from fakedev.fleet.spec.device_types import DeviceType
@@ -235,7 +235,7 @@ class TestFault:
                 for node in still.roster.nodes:
                     moved = moving.roster.node(node.name)
                     assert moved is not None
-                    assert moving.shared_facts(moved) == still.shared_facts(node)
+                    assert moving.labels.shared_facts(moved) == still.labels.shared_facts(node)
 
     def test_faults_without_devices_are_over(self) -> None:
         fleet = make_fleet(boards_of("h100", nodes=2))
@@ -257,7 +257,7 @@ class TestFault:
         fleet.advance()
         assert fleet.lost.tolist() == [1.0, 0.0, 1.0, 1.0]
         for fault_id in list(fleet.faults.by_id):
-            fleet.apply(ClearFault(fault_id))
+            fleet.apply(ClearFaults((fault_id,)))
         reload(fleet, boards_of("h100"), faults=())
         fleet.advance()
         assert (fleet.lost.tolist(), dict(fleet.faults.by_id)) == ([0.0, 0.0], {})

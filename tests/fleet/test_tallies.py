@@ -16,7 +16,7 @@ from fakedev.exporters.sources import DeviceSource, HeldStates
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.door import fault_id_of
 from fakedev.fleet.entities.roster import Roster
-from fakedev.fleet.events import ClearFault, InjectFault, Reload
+from fakedev.fleet.events import ClearFaults, InjectFault, Reload
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fleet_spec import FaultSpec
 from fakedev.fleet.spec.limits import RecordHead
@@ -151,7 +151,7 @@ def test_samples_of_the_clock(tmp_path: Path) -> None:
     assert exporter.advance(30).shows(CLOCKS, "clock_event") == {("gpu_idle",): 4}
     brake = exporter.fault("power-brake")
     exporter.advance(20)
-    exporter.fleet.apply(ClearFault(brake))
+    exporter.fleet.apply(ClearFaults((brake,)))
     shown = exporter.shows("DCGM_EXP_CLOCK_EVENTS_TOTAL", "clock_event")
     assert shown == {("gpu_idle",): 2, ("hw_slowdown",): 1, ("hw_power_brake",): 1}
 
@@ -185,7 +185,7 @@ def test_health_comes_back(tmp_path: Path) -> None:
     exporter = Exporter(tmp_path)
     links = exporter.fault("link-down")
     exporter.fault("xid", code=95)
-    exporter.advance(1).fleet.apply(ClearFault(links))
+    exporter.advance(1).fleet.apply(ClearFaults((links,)))
     assert exporter.advance(1).health()["NVLINK", "DCGM_FR_NVLINK_ERROR_THRESHOLD"] == 10
     exporter.advance(60)
     assert set(exporter.health()) == {("MEM", "DCGM_FR_UNCONTAINED_ERROR")}
@@ -316,7 +316,7 @@ def test_a_frozen_exporter_counts_nothing(tmp_path: Path) -> None:
             each.fault("xid", code=code)
         each.advance(30)
     assert exporter.text() == before != untouched.text()
-    exporter.fleet.apply(ClearFault(fault))
+    exporter.fleet.apply(ClearFaults((fault,)))
     for each in (exporter, untouched):
         each.advance(1)
     assert exporter.text() == untouched.text()

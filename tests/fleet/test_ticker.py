@@ -9,11 +9,11 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import LogEvent, LogLevel
 
 from fakedev.base.errors import Refused
-from fakedev.fleet.events import ChangeClock, Stamped, StartWorkload, StopWorkload
+from fakedev.base.steps import Steps
+from fakedev.fleet.events import ChangeClock, Stamped, StartWorkload, StopWorkloads
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.workload_fields import workload_from_fields
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.ticker import MAX_TICKS, Ticker
 from fakedev.fleet.workloads.workload import Verdict
 from tests.support.application import BEGIN, SMALL, AppReactor
@@ -326,7 +326,7 @@ class TestTicker:
     @pytest.mark.slow
     def test_verdicts_of_an_advance(self) -> None:
         self.start_workload("50:0:200,20:0:10")
-        self.fleet.apply(StopWorkload("w2", "enough"))
+        self.fleet.apply(StopWorkloads(("w2",), "enough"))
         self.start_workload("50:0:200")
         success_result_of(self.ticker.advance(360))
         assert [verdict.text for told in self.told for verdict in told] == ["enough", "OK"]

@@ -16,7 +16,7 @@ from fakedev.lines.grammar import ProtocolError
 from fakedev.queues.broker import Broker
 from fakedev.queues.job import JobState
 from fakedev.queues.log import LoggedJob, accepted_record, head_record, state_record
-from fakedev.queues.log_file import LOG_NAME, RETRY_SECONDS, LogFile, LogWriters
+from fakedev.queues.log_file import LOG_NAME, RETRY_SECONDS, LogWriters, QueueLogFile
 from fakedev.queues.metrics import queue_log_metrics
 from fakedev.queues.settings import BrokerSpec, QueueSpec
 from tests.support.disks import file_size_limit
@@ -159,14 +159,14 @@ class TestUnusable:
     """Files that stop the start, with the reason and the remedy."""
 
     def test_folder_in_use(self, tmp_path: Path):
-        first = LogFile(str(tmp_path))
+        first = QueueLogFile(str(tmp_path))
         with pytest.raises(CannotWrite, match="another process writes it: stop that one"):
-            LogFile(str(tmp_path))
+            QueueLogFile(str(tmp_path))
         first.close()
-        LogFile(str(tmp_path)).close()
+        QueueLogFile(str(tmp_path)).close()
 
     def test_torn_last_record_is_left_out(self, tmp_path: Path):
-        file = LogFile(str(tmp_path))
+        file = QueueLogFile(str(tmp_path))
         for cut in range(len(WHOLE) - len(ACCEPTED), len(WHOLE)):
             (tmp_path / LOG_NAME).write_bytes(WHOLE[:cut])
             assert file.read("sleep") == replay_bytes(WHOLE[: WHOLE.rfind(b"\n", 0, cut) + 1])
@@ -174,7 +174,7 @@ class TestUnusable:
 
     def test_damaged_record_before_the_last(self, tmp_path: Path):
         (tmp_path / LOG_NAME).write_bytes(WHOLE.replace(b'"x"', b'"y"'))
-        file = LogFile(str(tmp_path))
+        file = QueueLogFile(str(tmp_path))
         offset = len(head_record("sleep", 0))
         with pytest.raises(CannotWrite, match=f"offset {offset}: a damaged record: .* truncate -s {offset} "):
             file.read("sleep")
@@ -182,7 +182,7 @@ class TestUnusable:
 
     def test_file_of_another_kind_is_left_alone(self, tmp_path: Path):
         (tmp_path / LOG_NAME).write_bytes(b"something else\n")
-        file = LogFile(str(tmp_path))
+        file = QueueLogFile(str(tmp_path))
         with pytest.raises(CannotWrite, match=r"offset 0: this is no log of requests: restore the file, or .* move it"):
             file.read("sleep")
         assert (tmp_path / LOG_NAME).read_bytes() == b"something else\n"
@@ -190,7 +190,7 @@ class TestUnusable:
 
     def test_log_of_another_queue(self, tmp_path: Path):
         (tmp_path / LOG_NAME).write_bytes(WHOLE)
-        file = LogFile(str(tmp_path))
+        file = QueueLogFile(str(tmp_path))
         with pytest.raises(CannotWrite, match="the log of the queue 'sleep', not of 'media'"):
             file.read("media")
         file.close()

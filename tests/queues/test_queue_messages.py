@@ -9,7 +9,15 @@ import pytest
 from fakedev.lines.grammar import ProtocolError
 from fakedev.lines.json_lines import parse_json_line
 from fakedev.queues.bare import BareReader, BareWork, parse_bare_work
-from fakedev.queues.messages import BackendMessage, Done, Job, Refusal, Withdrawn, encode_request, parse_backend_message
+from fakedev.queues.messages import (
+    BackendJob,
+    BackendMessage,
+    Done,
+    Refusal,
+    Withdrawn,
+    encode_request,
+    parse_backend_message,
+)
 from fakedev.queues.verbs import QUEUE_BACKEND_GRAMMAR
 
 #: Captured from the original frontend.
@@ -80,7 +88,7 @@ def test_the_port_understands_every_request(verb: str, arguments: dict[str, obje
     [
         (
             {"id": 1, "ok": True, "jobs": [{"job": 7, "queue": "q", "args": ["a"], "limit-seconds": 2.5}]},
-            Done(1, (Job(7, ("a",), 2.5),)),
+            Done(1, (BackendJob(7, ("a",), 2.5),)),
         ),
         ({"id": 1, "ok": True, "jobs": []}, Done(1)),
         ({"id": 2, "ok": True, "outcome": "success"}, Done(2)),

@@ -11,9 +11,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from twisted.internet.task import Clock
 
+from fakedev.base.steps import result_of
 from fakedev.runtime.clock import SteadyClock, clock_shift, passed_seconds
 from fakedev.web.metrics import OwnMetrics, clock_metrics
-from tests.support.steps import answer_of
 
 
 class Machine:
@@ -90,5 +90,5 @@ def test_the_shift_is_shown() -> None:
     machine = Machine()
     machine.wall_seconds -= 3600
     own = OwnMetrics(lambda: {"clock": partial(clock_metrics, machine.clock.shift_seconds)})
-    families = {family.name: family for family in parse_text(bytes(answer_of(own.steps(None)).body).decode())}
+    families = {family.name: family for family in parse_text(bytes(result_of(own.steps(None)).body).decode())}
     assert families["fakedev_clock_shift_seconds"].samples[0].value == -3600

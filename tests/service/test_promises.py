@@ -18,7 +18,7 @@ from fakedev.fleet.spec.limits import RecordHead
 from fakedev.fleet.state_folder import CLUSTER_HEALTH, EVERY_SECONDS, StateFolder, read_saved
 from fakedev.queues.job import JobState
 from fakedev.queues.log import LoggedJob, accepted_record, head_record, state_record
-from fakedev.queues.log_file import LogFile
+from fakedev.queues.log_file import QueueLogFile
 from fakedev.runtime.disk import LineFile
 from fakedev.runtime.processes import Outcome
 from tests.support.disks import Crash, CrashingDisk
@@ -165,7 +165,7 @@ def test_a_state_on_a_full_disk(tmp_path: Path) -> None:
     assert changes > 10
 
 
-def jobs_of(log: LogFile) -> dict[int, JobState]:
+def jobs_of(log: QueueLogFile) -> dict[int, JobState]:
     return {job.id: job.state for job in log.read("media").jobs}
 
 
@@ -184,7 +184,7 @@ class Requests:
     possible: list[dict[int, JobState]] = field(default_factory=list)
 
     def history(self, folder: Path) -> None:
-        log = LogFile(str(folder))
+        log = QueueLogFile(str(folder))
         try:
             jobs: dict[int, JobState] = {}
             for number in range(1, 7):
@@ -215,7 +215,7 @@ def test_a_durable_queue(tmp_path: Path, power: str) -> None:
     for disk in crashes(history, tmp_path):
         stays = power == "stays"
         folder = disk.copy("killed") if stays else disk.copy_without_power(keeps_names=power == "is lost but for names")
-        log = LogFile(str(folder))
+        log = QueueLogFile(str(folder))
         assert jobs_of(log) in runs[-1].possible
         log.close()
 

@@ -15,7 +15,7 @@ import pytest
 from twisted.internet.error import CannotListenError
 from twisted.logger import LogEvent, LogLevel, formatEvent
 
-from fakedev.fleet.events import DropWorkload, StartWorkload
+from fakedev.fleet.events import DropWorkloads, StartWorkload
 from fakedev.fleet.port import WorkloadPortFactory
 from fakedev.fleet.record import read_record
 from fakedev.service.service import makeService
@@ -107,9 +107,9 @@ def test_stopping_loses_nothing(tmp_path: Path) -> None:
         assert app.reactor.getDelayedCalls() == []
     _, events = read_record(record.read_bytes())
     starts = [stamped for stamped in events if isinstance(stamped.event, StartWorkload)]
-    drops = [stamped.event.workload_id for stamped in events if isinstance(stamped.event, DropWorkload)]
+    drops = [stamped.event for stamped in events if isinstance(stamped.event, DropWorkloads)]
     assert [stamped.event.workload.name for stamped in starts] == ["job-0", "job-1", "job-2"]  # type: ignore[union-attr]
-    assert sorted(drops) == [f"w{stamped.sequence}" for stamped in starts]
+    assert sorted(drop.workload_ids for drop in drops) == [(f"w{stamped.sequence}",) for stamped in starts]
 
 
 def test_the_clock_goes_on_while_connections_close(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_the_clock_goes_on_while_connections_close(tmp_path: Path) -> None:
         app.reactor.pump([0.02] * 75)
         assert (ended, wire.connected) == ([None], False)
     _, events = read_record(record.read_bytes())
-    assert isinstance(events[-1].event, DropWorkload)
+    assert isinstance(events[-1].event, DropWorkloads)
     assert events[-1].tick > 2
 
 
@@ -144,7 +144,7 @@ def test_the_record_holds_all_that_decides(tmp_path: Path) -> None:
         assert head.text == SMALL
         assert any("h100" in name for name in head.files)
         kinds = [type(stamped.event).__name__ for stamped in events]
-        assert kinds == ["ChangeClock", "StartWorkload", "ChangeClock", "ChangeClock", "StopWorkload"]
+        assert kinds == ["ChangeClock", "StartWorkload", "ChangeClock", "ChangeClock", "StopWorkloads"]
         assert [stamped.tick for stamped in events] == [0, 1, 1, 6, 6]
 
 

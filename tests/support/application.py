@@ -17,13 +17,13 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
 
+from fakedev.base.steps import Steps
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.start import record_head
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.port import WorkloadPortFactory
 from fakedev.fleet.spec.limits import RecordHead
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.lines.server import LineServerFactory
 from fakedev.queues.backend_port import QueueBackendFactory

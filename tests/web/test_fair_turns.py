@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from fakedev.base.steps import Steps
 from fakedev.runtime.turns import TURN_SECONDS
+from fakedev.web.http_limits import HttpError
 from fakedev.web.metrics import OwnMetrics, OwnMetricsResource
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer, Resource
-from fakedev.web.response import HttpError, Response
+from fakedev.web.response import Response
 from fakedev.web.site import Site
-from fakedev.web.sliced_answers import Steps
 from tests.support.wire.http_channels import GET, POST, site
 from tests.support.wire.http_wire import Page, Peer, Turns, answers
 
@@ -137,7 +138,7 @@ class Sliced(Resource):
         """As many letters as there are steps."""
         return request.answer_in_slices(self._work(request))
 
-    def _work(self, request: Request) -> Steps:
+    def _work(self, request: Request) -> Steps[Response]:
         if request.args:
             raise HttpError(400, "no arguments here")
         yield
@@ -216,7 +217,7 @@ def test_errors_in_a_long_answer() -> None:
     """At the beginning and later; the answers after it are made."""
     clock = Turns()
 
-    def failing(request: Request) -> Steps:
+    def failing(request: Request) -> Steps[Response]:
         for number in range(100):
             clock.work(0.001)
             if number == 50:

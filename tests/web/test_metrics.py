@@ -15,12 +15,12 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from fakedev import __version__
 from fakedev.base.histograms import TICK_BUCKETS, Histogram
+from fakedev.base.steps import result_of
 from fakedev.fleet.metrics import file_metrics, tick_metrics, workload_metrics
 from fakedev.service.reload import ReloadStatistics, reload_metrics
 from fakedev.web.metrics import Group, OwnMetrics, OwnMetricsResource, port_metrics, scrape_metrics
 from fakedev.web.response import ScrapeStatistics
 from tests.support.logged_errors import LoggedErrors
-from tests.support.steps import answer_of
 from tests.support.wire.http_wire import Peer, make_site
 
 OPENMETRICS = b"application/openmetrics-text;version=1.0.0"
@@ -60,7 +60,7 @@ def full(scrapes: ScrapeStatistics | None = None, **more: Group) -> OwnMetrics:
 def samples(metrics: OwnMetrics) -> dict[str, float]:
     """All values of the page by their series."""
     found = {}
-    for family in parse_text(bytes(answer_of(metrics.steps(None)).body).decode()):
+    for family in parse_text(bytes(result_of(metrics.steps(None)).body).decode()):
         for sample in family.samples:
             labels = ",".join(f"{name}={value}" for name, value in sample.labels.items())
             found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
@@ -156,7 +156,7 @@ class TestOwnMetrics:
         metrics = OwnMetrics(lambda: {"scrapes": partial(scrape_metrics, ScrapeStatistics())}, clock=lambda: 0.0)
         for accept, generate in ((None, generate_latest), (OPENMETRICS, generate_openmetrics)):
             stable = [line for line in generate(metrics).splitlines() if not line.startswith(b"process_")]
-            text = bytes(answer_of(metrics.steps(accept)).body)
+            text = bytes(result_of(metrics.steps(accept)).body)
             assert [line for line in text.splitlines() if not line.startswith(b"process_")] == stable
 
     def test_openmetrics(self) -> None:
@@ -164,7 +164,7 @@ class TestOwnMetrics:
         scrapes = ScrapeStatistics()
         scrapes.page("metrics").begun()
         scrapes.page("metrics").ended(200, 0.003)
-        answer = answer_of(full(scrapes).steps(OPENMETRICS))
+        answer = result_of(full(scrapes).steps(OPENMETRICS))
         assert answer.content_type.startswith("application/openmetrics-text; version=1.0.0")
         families = {family.name for family in parse_openmetrics(bytes(answer.body).decode())}
         assert {"fakedev_scrapes", "fakedev_ticks", "fakedev_scrape_duration_seconds"} <= families

@@ -16,8 +16,9 @@ from twisted.web.server import NOT_DONE_YET
 from fakedev.base.errors import Refused
 from fakedev.web.encoding import Body
 from fakedev.web.guard import AccessGuard
+from fakedev.web.http_limits import HttpError
 from fakedev.web.resource import Folder, Resource
-from fakedev.web.response import HttpError, PageStatistics, Response, json_response
+from fakedev.web.response import PageStatistics, Response, json_response
 from fakedev.web.site import Site
 from tests.support.logged_errors import LoggedErrors
 from tests.support.wire.http_wire import Answer, Echo, Page, Peer, Threads, answers, make_site, no_threads

@@ -77,14 +77,12 @@ def _reloads(events: Sequence[Stamped], output: str | None) -> dict[int, tuple[s
 
 
 def _text_of(head: RecordHead) -> str:
-    """The text of a configuration."""
     return head.text if head.text is not None else head.files[head.config or DEMO_FILE]
 
 
 def _scenario(
     head: RecordHead, events: Sequence[Stamped], entries: Sequence[object], tick_seconds: float
 ) -> Iterator[str]:
-    """The lines of the scenario."""
     last = max((event.tick for event in events), default=0) + 1
     yield f"# Made by {_PROGRAM}, of a record of version {head.version}.\n"
     keys = {"for": format_duration(max(last * tick_seconds, 60.0))}

@@ -418,7 +418,6 @@ def with_windows(identity: Identity, making: Making, place: Place, report: Repor
 
 
 def tallies_shown(identities: Iterable[Identity]) -> tuple[Tally, ...]:
-    """All tallies that identities show."""
     return tallies_of(
         name for identity in identities for family in identity.families for row in family.rows for name in row.named
     )

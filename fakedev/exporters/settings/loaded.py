@@ -56,7 +56,6 @@ class Quirk:
     added: tuple[LabelSpec, ...] = ()
 
     def shown_by(self, identity: Identity) -> Identity:
-        """An identity with this quirk."""
         leading = sum(label.name not in self.without for label in identity.labels[: identity.leading_labels])
         of_levels = tuple((level, self._changed(labels)) for level, labels in identity.labels_of_levels)
         labels = self._changed(identity.labels)

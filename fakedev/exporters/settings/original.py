@@ -11,7 +11,7 @@ from fakedev.exporters.settings.families import check_rows, checked_label, check
 from fakedev.exporters.settings.loaded import LoadedIdentity
 from fakedev.fleet.settings.original import TEXTS, fact_key, key_places, read_original
 from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES, quantity_in_file
-from fakedev.schema.places import Node, Place, Report, Table
+from fakedev.schema.places import Node, Place, Report, entries_of
 from fakedev.schema.sections import Key, Section, Values, did_you_mean
 from fakedev.schema.types import MapOf
 
@@ -77,8 +77,7 @@ def _labels(entries: list[tuple[str, str, Place]], report: Report, *, optional: 
 
 def _metric_labels(values: Values, metrics: Mapping[str, Place], report: Report) -> dict[str, tuple[LabelSpec, ...]]:
     result = {}
-    table = values.nodes.get("MetricLabels")
-    for key, node in table.entries if isinstance(table, Table) else ():
+    for key, node in entries_of(values.nodes.get("MetricLabels")):
         if key.text not in metrics:
             hint = did_you_mean(key.text, metrics) or f"add it to MetricMap ({', '.join(metrics) or 'empty'})"
             report.problem(key.place, f"MetricLabels.{key.text}: the metric is not in MetricMap; {hint}")

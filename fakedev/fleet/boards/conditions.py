@@ -128,7 +128,6 @@ class Setting:
 
     @classmethod
     def of(cls, boards: Coefficients, conditions: Conditions) -> Setting:
-        """The setting of boards under some conditions."""
         low, high = boards.low["core_frequency_mhz"], boards.high["core_frequency_mhz"]
         limit = unless_changed(conditions.power_limit_watts, boards.limit_watts)
         least = limit if conditions.shared_watts is None else np.fmin(limit, conditions.shared_watts)

@@ -65,7 +65,7 @@ _NO_MEMORY: Final = Cause("CUDA out of memory")
 
 
 @dataclass(slots=True)
-class Job:
+class ClusterJob:
     """A job that waits or runs.
 
     :ivar key: of its randomness.
@@ -139,10 +139,10 @@ class Arrivals:
                 rate = spec.load * boards * kind.share / asked / of_each
                 self._kinds[kind.workload.name] = (kind, sizes, rate)
 
-    def in_slot(self, slot: int, epoch_seconds: float) -> list[Job]:
+    def in_slot(self, slot: int, epoch_seconds: float) -> list[ClusterJob]:
         """The jobs that arrive in a minute, in order."""
         share = self._spec.arrival_share(epoch_seconds + slot * SLOT_SECONDS)
-        found: list[Job] = []
+        found: list[ClusterJob] = []
         for name, (kind, sizes, rate) in self._kinds.items():
             key = np.array([entity_key("cluster", name)], dtype=np.uint64)
             count = poisson_count(rate * share * SLOT_SECONDS, self._seed, key, "arrivals", slot)
@@ -153,12 +153,12 @@ class Arrivals:
                 found += self._jobs(kind, sizes, keys, times.tolist(), is_settled=False)
         return sorted(found, key=lambda job: job.arrived_seconds)
 
-    def at_work(self, now_seconds: float) -> list[Job]:
+    def at_work(self, now_seconds: float) -> list[ClusterJob]:
         """The jobs that came before the first tick and run or wait at it, in the order of their arrival.
 
         Those that run are as many as come during the mean length of one, and longer than others.
         """
-        found: list[Job] = []
+        found: list[ClusterJob] = []
         for name, (kind, sizes, rate) in self._kinds.items():
             key = np.array([entity_key("cluster", name, "at work")], dtype=np.uint64)
             count = poisson_count(rate * kind.mean_seconds, self._seed, key, "arrivals", 0)
@@ -174,7 +174,7 @@ class Arrivals:
     def _jobs(
         self, kind: JobKind, sizes: Sequence[tuple[int, float]], keys: Keys, times: Sequence[float], *,
         is_settled: bool,
-    ) -> Iterator[Job]:  # fmt: skip
+    ) -> Iterator[ClusterJob]:  # fmt: skip
         sigma = math.log(kind.spread)
         # A job that is met at work is longer than others: the lengths weighted by themselves.
         median = kind.lasts_seconds * (math.exp(sigma**2) if is_settled else 1.0)
@@ -185,9 +185,9 @@ class Arrivals:
         for key, time, of_size, of_length in drawn:
             length = min(median * math.exp(sigma * of_length), kind.longest_seconds)
             name = f"{kind.workload.name}-{generated_name(key, 5)}"
-            yield Job(kind.workload.name, name, key, _drawn(sizes, of_size), time, length, is_settled=is_settled)
+            yield ClusterJob(kind.workload.name, name, key, _drawn(sizes, of_size), time, length, is_settled=is_settled)
 
-    def settle_end(self, job: Job, kind: JobKind | ServiceKind, now_seconds: float) -> None:
+    def settle_end(self, job: ClusterJob, kind: JobKind | ServiceKind, now_seconds: float) -> None:
         """Draw how and when a job ends that starts now."""
         keys = job.words_of_key
         fails, cause, early = (
@@ -207,16 +207,16 @@ class Arrivals:
         job.phase, job.lag_seconds = "running", 0.0
         job.began_seconds, job.until_seconds = now_seconds, now_seconds + seconds
 
-    def repair_seconds(self, job: Job) -> float:
+    def repair_seconds(self, job: ClusterJob) -> float:
         """How long what a job's end has broken is away."""
         drawn = float(normal(self._seed, job.words_of_key, "repair", job.attempt)[0])
         return self._spec.repair_seconds * math.exp(drawn)
 
-    def rank_of_failure(self, job: Job) -> int:
+    def rank_of_failure(self, job: ClusterJob) -> int:
         """Which of its nodes fails."""
         return int(hashes(self._seed, job.words_of_key, "rank", job.attempt)[0] % np.uint64(len(job.words)))
 
-    def workload(self, job: Job, kind: JobKind | ServiceKind) -> WorkloadSpec:
+    def workload(self, job: ClusterJob, kind: JobKind | ServiceKind) -> WorkloadSpec:
         """What a job runs in its present phase, but for devices and pod."""
         own = kind.workload
         if isinstance(kind, ServiceKind):

@@ -15,7 +15,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from fakedev.base.errors import Refused
-from fakedev.fleet.cluster.jobs import CAUSES, SLOT_SECONDS, WATCHDOG_SECONDS, Arrivals, Job
+from fakedev.base.steps import Steps
+from fakedev.fleet.cluster.jobs import CAUSES, SLOT_SECONDS, WATCHDOG_SECONDS, Arrivals, ClusterJob
 from fakedev.fleet.cluster.scheduler import DEPTH, Nodes, Pass
 from fakedev.fleet.cluster.serving import SYNC_SECONDS, Replica, Serving
 from fakedev.fleet.entities.naming import generated_name
@@ -25,7 +26,6 @@ from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.spec.cluster_spec import ClusterSpec, JobKind, ServiceKind
 from fakedev.fleet.spec.fleet_spec import FaultSpec, FleetSpec
 from fakedev.fleet.spec.limits import entity_key
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.intake import Intake
 from fakedev.fleet.workloads.running import Workloads
 from fakedev.fleet.workloads.workload import CLUSTER_PREFIX, Workload
@@ -57,7 +57,7 @@ class Around(NamedTuple):
     now_seconds: float
 
 
-class Cluster:
+class SimulatedCluster:
     """The jobs of a cluster.
 
     :ivar ends: how many jobs have ended, by how: ``finished``, ``failed``, ``stopped``, ``refused``.
@@ -65,11 +65,11 @@ class Cluster:
 
     def __init__(self, spec: FleetSpec, roster: Roster) -> None:
         self.ends = Counter(dict.fromkeys(("finished", "failed", "stopped", "refused"), 0))
-        self._jobs: dict[str, Job] = {}
-        self._waiting: dict[str, Job] = {}
+        self._jobs: dict[str, ClusterJob] = {}
+        self._waiting: dict[str, ClusterJob] = {}
         self._of: dict[str, str] = {}
         self._due: list[tuple[float, int, str]] = []
-        self._coming: list[tuple[float, int, Job]] = []
+        self._coming: list[tuple[float, int, ClusterJob]] = []
         self._order = 0
         self._struck: set[str] = set()
         self._slot = 0
@@ -95,7 +95,6 @@ class Cluster:
 
     @property
     def workload_ids(self) -> Collection[str]:
-        """The ids of its workloads that run."""
         return self._of.keys()
 
     def waiting(self) -> tuple[int, int]:
@@ -119,7 +118,7 @@ class Cluster:
         for workload_id in struck:
             self._falls_behind(self._jobs[self._of[workload_id]], workloads)
 
-    def _falls_behind(self, job: Job, workloads: Workloads) -> bool:
+    def _falls_behind(self, job: ClusterJob, workloads: Workloads) -> bool:
         """Whether slow boards have cost a job time that is not noted yet: it goes on for longer by that."""
         lag = workloads.lag_seconds(job.workload_ids[0]) if job.phase == "running" else 0.0
         more = max(lag - job.lag_seconds, 0.0)
@@ -209,14 +208,14 @@ class Cluster:
             self._replica_count += 1
             key = entity_key("replica", name, str(self._replica_count))
             pod = f"{name}-{replica_set}-{generated_name(key, 5)}"
-            self._admit(Job(name, pod, key, kind.boards, now_seconds, math.inf))
+            self._admit(ClusterJob(name, pod, key, kind.boards, now_seconds, math.inf))
 
-    def _come(self, job: Job) -> None:
+    def _come(self, job: ClusterJob) -> None:
         """A job will be in the queue at its time."""
         self._order += 1
         heapq.heappush(self._coming, (job.arrived_seconds, self._order, job))
 
-    def _admit(self, job: Job) -> None:
+    def _admit(self, job: ClusterJob) -> None:
         if (job.name in self._jobs) != bool(job.attempt):
             return  # another job has this name; or what would come back has been stopped
         if len(self._waiting) >= MAX_WAITING:
@@ -248,7 +247,7 @@ class Cluster:
             self._waiting.pop(job.name, None)
             self._forget(job, "stopped")
 
-    def _end_phase(self, job: Job, around: Around) -> Steps[list[Workload]]:
+    def _end_phase(self, job: ClusterJob, around: Around) -> Steps[list[Workload]]:
         """The phase of a job is over: the next begins, or the job ends."""
         kind, cause = self._kinds[job.kind], job.cause
         if cause is None:
@@ -269,7 +268,7 @@ class Cluster:
                 self._forget(job)
         return []
 
-    def _strike(self, job: Job, around: Around) -> None:
+    def _strike(self, job: ClusterJob, around: Around) -> None:
         """What ends a job also breaks one of its boards, or its node."""
         cause = job.cause
         assert cause is not None
@@ -290,25 +289,25 @@ class Cluster:
         with suppress(Refused):  # there are as many faults as may be: the job ends all the same
             around.faults.start(f"{CLUSTER_PREFIX}{key}", spec, key)
 
-    def _end(self, job: Job, around: Around, code: int, text: str) -> None:
+    def _end(self, job: ClusterJob, around: Around, code: int, text: str) -> None:
         """End the workloads of a job that are left."""
         by_id, intake = around.workloads.by_id, around.intake
         left = [each for each in job.workload_ids if each in by_id and not intake.is_ending(each)]
         intake.end_with_verdicts([by_id[workload_id].verdict(code, text) for workload_id in left])
         self._release(job)
 
-    def _release(self, job: Job) -> None:
+    def _release(self, job: ClusterJob) -> None:
         for workload_id in job.workload_ids:
             del self._of[workload_id]
         job.workload_ids = ()
         self.serving.replicas.pop(job.name, None)
 
-    def _forget(self, job: Job, how: str = "") -> None:
+    def _forget(self, job: ClusterJob, how: str = "") -> None:
         del self._jobs[job.name]
         if how:
             self.ends[how] += 1
 
-    def _come_back(self, job: Job, now_seconds: float) -> None:
+    def _come_back(self, job: ClusterJob, now_seconds: float) -> None:
         """Wait again, with the work since the last checkpoint still to do."""
         kind = self._kinds.get(job.kind)
         passed = now_seconds - job.began_seconds - job.lag_seconds
@@ -320,7 +319,7 @@ class Cluster:
         self._come(job)
 
     def _change_phase(
-        self, job: Job, kind: JobKind, phase: str, seconds: float, around: Around
+        self, job: ClusterJob, kind: JobKind, phase: str, seconds: float, around: Around
     ) -> Steps[list[Workload]]:
         """The same pods go on with other work."""
         left = [workload_id for workload_id in job.workload_ids if not around.intake.is_ending(workload_id)]
@@ -345,7 +344,7 @@ class Cluster:
             started += yield from self._run(job, kind, around)
         return started
 
-    def _queue(self) -> list[Job]:
+    def _queue(self) -> list[ClusterJob]:
         """Those that wait: replicas first, then jobs that come back, which have been there before."""
         return sorted(
             self._waiting.values(),
@@ -371,7 +370,7 @@ class Cluster:
                         found[node] = max(found.get(node, 0.0), until)
         return found
 
-    def _run(self, job: Job, kind: JobKind | ServiceKind, around: Around) -> Steps[list[Workload]]:
+    def _run(self, job: ClusterJob, kind: JobKind | ServiceKind, around: Around) -> Steps[list[Workload]]:
         """Start the workloads of a job's phase, one for each of its nodes."""
         base = self._arrivals.workload(job, kind)
         started = []

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fakedev.fleet.cluster.jobs import Job
+from fakedev.fleet.cluster.jobs import ClusterJob
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.state import Mask, Positions
@@ -74,9 +74,9 @@ class Pass:
         sums = np.concatenate(([0], np.cumsum(free)))
         self._counts: Positions = sums[nodes.firsts + nodes.widths] - sums[nodes.firsts]
 
-    def placed(self, waiting: Iterable[Job], depth: int = DEPTH) -> list[tuple[Job, Sequence[Place]]]:
+    def placed(self, waiting: Iterable[ClusterJob], depth: int = DEPTH) -> list[tuple[ClusterJob, Sequence[Place]]]:
         """The jobs that start now, with their places."""
-        found: list[tuple[Job, Sequence[Place]]] = []
+        found: list[tuple[ClusterJob, Sequence[Place]]] = []
         open_nodes = np.ones(len(self._counts), dtype=np.bool_)
         shadow = np.inf
         blocked: set[tuple[int, bool]] = set()

@@ -311,6 +311,11 @@ class Relations:
         self.conditions = Conditions()
         self.use_links(LinkHistory(roster.links))
 
+    def set_epoch(self, epoch_seconds: float) -> None:
+        """Change the wall time of tick 0, in seconds since 1970."""
+        self._epoch_seconds = epoch_seconds
+        self._constant["created_seconds"] = np.full(self._count, epoch_seconds)
+
     def _made_boards(
         self, types: Sequence[DeviceType], pools: Positions, roster: Roster, seed: int, exact: bool
     ) -> Boards:

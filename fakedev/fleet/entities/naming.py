@@ -81,7 +81,6 @@ def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[
 
 
 def cpu_serial(seed: int, node: str, cpu: int) -> str:
-    """The serial number of a CPU of a node."""
     return _digest(seed, node, cpu, "cpu").hex()[:18].upper()
 
 

@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.base.errors import Refused, did_you_mean, unknown_name
+from fakedev.base.groups import grouped
 from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import Positions
 
@@ -248,7 +249,6 @@ class _Glob:
         self._ranges = [part for part in self._parts if isinstance(part, tuple)]
 
     def fits(self, name: str) -> bool:
-        """Whether it fits a name."""
         first = self._parts[0] if self._parts else ""
         if isinstance(first, str) and not first.startswith("\0") and not name.startswith(first):
             return False
@@ -310,9 +310,9 @@ def words_of(roster: Roster, units: Positions) -> list[str]:
     firsts = np.repeat([roster.nodes[node].first for node in here], np.diff(begins, append=len(nodes)))
     places = _places(roster, units, firsts)
     # Nodes with the same units share a word.
-    alike: dict[bytes, list[int]] = {}
-    for node, begin, end in zip(here, begins.tolist(), ends, strict=True):
-        alike.setdefault(places[begin:end].tobytes(), []).append(node)
+    alike = grouped(
+        (places[begin:end].tobytes(), node) for node, begin, end in zip(here, begins.tolist(), ends, strict=True)
+    )
     words = []
     for key, those in alike.items():
         devices = _devices(np.frombuffer(key, dtype=np.int64).tolist())

@@ -13,8 +13,8 @@ from typing import Any, Final, Self, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from fakedev.base.steps import Steps, result_of
 from fakedev.fleet.entities.randomness import Floats
-from fakedev.fleet.steps import Steps, result_of
 
 Mask = NDArray[np.bool_]
 Positions = NDArray[np.int64]

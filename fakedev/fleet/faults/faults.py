@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.base.errors import Refused, unknown_name
+from fakedev.base.groups import grouped
 from fakedev.fleet.budget import Budget, cost_of_fault
 from fakedev.fleet.entities.randomness import uniform
 from fakedev.fleet.entities.state import Level, Mask, Positions
@@ -68,7 +69,6 @@ class Faults:
 
     @property
     def parts(self) -> Parts:
-        """The parts of devices."""
         return self.rules.roster.parts
 
     def start(
@@ -306,10 +306,7 @@ class Faults:
         :param signs: of all units.
         """
         found: list[dict[str, Fault]] = [{} for _ in units]
-        places: dict[int, list[int]] = {}
-        for place, unit in enumerate(units):
-            for key in {unit, self.parts.owner(unit)}:
-                places.setdefault(key, []).append(place)
+        places = grouped((key, place) for place, unit in enumerate(units) for key in {unit, self.parts.owner(unit)})
         is_asked = np.zeros(self.parts.unit_count, np.bool_)
         is_asked[list(places)] = True
         where = [(fault, fault.concerned) for fault in self.by_id.values()]

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from fakedev.base.steps import Steps
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.reindex import Reindex
 from fakedev.fleet.entities.roster import Roster
@@ -17,7 +18,6 @@ from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.parts.part_layout import Parts
 from fakedev.fleet.spec.fault_kinds import Scope
 from fakedev.fleet.spec.quantities import COUNTERS
-from fakedev.fleet.steps import Steps
 
 _CREATED: Final = "created_seconds"
 #: What pages derive from the time: a shown level has these of units with frozen series, NaN for the others, and none of

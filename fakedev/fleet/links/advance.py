@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fakedev.base.steps import Steps
 from fakedev.fleet.entities.state import Level, Mask, Positions
 from fakedev.fleet.faults.per_tick import FaultTick
 from fakedev.fleet.links.link_layout import LinkLayout, remaining_links
 from fakedev.fleet.links.link_levels import CARRIED, FETCHED, LinkHistory
 from fakedev.fleet.spec.fault_kinds import ALL_LINKS
 from fakedev.fleet.spec.xids import Xid
-from fakedev.fleet.steps import Steps
 
 
 class _Counts(NamedTuple):

@@ -166,7 +166,6 @@ class LinkLayout:
             self.__dict__.pop(name, None)
 
     def of(self, device: int) -> range:
-        """The links of a device."""
         first = int(self.firsts[device])
         return range(first, first + int(self.counts[device]))
 

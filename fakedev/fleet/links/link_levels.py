@@ -13,12 +13,12 @@ from typing import Final
 
 import numpy as np
 
+from fakedev.base.steps import Steps, result_of
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.reindex import Reindex
 from fakedev.fleet.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.fleet.links.link_layout import LinkLayout
 from fakedev.fleet.links.shares import shares_of_links, usable_links
-from fakedev.fleet.steps import Steps, result_of
 
 #: Rates of a device that its links share while they are up.
 RATES: Final = ("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")

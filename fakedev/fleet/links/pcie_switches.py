@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 
 import numpy as np
 
+from fakedev.base.groups import grouped
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.state import Positions
 
@@ -24,13 +24,8 @@ class PcieSwitches:
     """
 
     def __init__(self, numbers: Positions) -> None:
-        members: dict[int, list[int]] = defaultdict(list)
-        for board, number in enumerate(numbers.tolist()):
-            if number >= 0:
-                members[number].append(board)
-        alike: dict[int, list[list[int]]] = defaultdict(list)
-        for boards in members.values():
-            alike[len(boards)].append(boards)
+        members = grouped((number, board) for board, number in enumerate(numbers.tolist()) if number >= 0)
+        alike = grouped((len(boards), boards) for boards in members.values())
         #: The boards of switches with as many boards each: a row for each board of a switch, a column for each switch.
         self._groups: list[Positions] = [np.array(groups).T for size, groups in alike.items() if size > 1]
 

@@ -116,7 +116,6 @@ class RackLayout:
         return int(self.cores[:cpu].sum())
 
     def cpus_of(self, node: RosterNode) -> range:
-        """The CPUs of a node."""
         first, last = np.searchsorted(self.cpu_first, (node.devices.start, node.devices.stop)).tolist()
         return range(first, last)
 

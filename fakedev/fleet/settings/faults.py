@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fakedev.base.errors import FieldError, Refused
-from fakedev.fleet.devices.relations import Relations
-from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.faults.rules import FaultRules
 from fakedev.fleet.spec.fault_kinds import FAULT_FIELDS, KINDS, PARAMETERS, fault_from_fields
 from fakedev.fleet.spec.fleet_spec import FaultSpec
-from fakedev.fleet.workloads.admission import Admission
 from fakedev.schema.places import Place, Report
 from fakedev.schema.sections import Key, Section, Type, Values
 from fakedev.schema.types import Choice, Integer, ListOf, Number, OneOf, Text, key_of
@@ -61,13 +58,6 @@ BROUGHT = Section(
     _KEYS,
     doc="What goes wrong on the devices of a workload while it runs; the keys of faults.",
 )
-
-
-def fault_rules(tick_seconds: float, roster: Roster, relations: Relations, admission: Admission) -> FaultRules:
-    """The rules that say which faults the fleet can have."""
-    present = {name: roster.parts.units(has) for name, has in relations.quantities.items()}
-    racks = relations.rack_layout
-    return FaultRules(roster, roster.unit_keys, present, admission.known_metric, present, tick_seconds, racks)
 
 
 def load_faults(entries: Iterable[Values], rules: FaultRules | None, report: Report) -> tuple[FaultSpec, ...]:

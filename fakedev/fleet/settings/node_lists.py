@@ -130,7 +130,6 @@ class Names:
         self._known: dict[str, Place] = {}
 
     def add(self, name: str, place: Place) -> None:
-        """One more name."""
         if name in self._known:
             first = self._known[name]
             self._report.problem(

@@ -14,7 +14,7 @@ from fakedev.web.settings import (
     LISTEN_DOC,
     MODE,
     LineListen,
-    PortLimits,
+    LinePortSettings,
 )
 
 
@@ -31,7 +31,7 @@ class WorkloadListen(LineListen):
 
 
 @dataclass(frozen=True)
-class WorkloadPorts(PortLimits):
+class WorkloadPorts(LinePortSettings):
     """The workload ports and their limits."""
 
     listen: tuple[WorkloadListen, ...] = ()

@@ -64,7 +64,6 @@ def mean_length(median: float, spread: float, longest: float) -> float:
 
 
 def _normal(value: float) -> float:
-    """The normal distribution."""
     return 0.5 * (1.0 + math.erf(value / math.sqrt(2.0)))
 
 

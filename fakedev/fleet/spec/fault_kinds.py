@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, Final
 
 from fakedev.base.errors import FieldError, did_you_mean
+from fakedev.base.groups import grouped
 from fakedev.base.units import number_of
 from fakedev.fleet.spec.fleet_spec import FaultSpec
 from fakedev.fleet.spec.quantities import CLOCK_BITS, FEC_CODEWORDS, OF_FABRIC, OF_MODULES, OF_TRAYS
@@ -341,9 +342,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, Parameter]]] = {
 
 def _purpose(takers: Mapping[str, Parameter]) -> str:
     """What a parameter is, with the kinds that take it: ``the limit (power-cap)``."""
-    kinds: dict[str, list[str]] = {}
-    for kind, parameter in takers.items():
-        kinds.setdefault(parameter.summary, []).append(kind)
+    kinds = grouped((parameter.summary, kind) for kind, parameter in takers.items())
     return "; ".join(f"{summary} ({', '.join(names)})" for summary, names in kinds.items())
 
 

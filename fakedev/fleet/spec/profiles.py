@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from fakedev.base.steps import Steps, result_of
 from fakedev.base.units import (
     BYTES,
     BYTES_PER_SECOND,
@@ -35,7 +36,6 @@ from fakedev.fleet.spec.value_functions import (
     parse_call,
 )
 from fakedev.fleet.spec.workload_spec import FOREVER, Activities, Activity, Intensity, MetricUse
-from fakedev.fleet.steps import Steps, result_of
 
 #: The most activities of a workload; each value of ``steps`` counts as one.
 MAX_ACTIVITIES: Final = 10_000

@@ -388,7 +388,6 @@ class Tally:
 
     @property
     def name(self) -> str:
-        """The name of its array."""
         within = f"_within_{self.within_seconds:.12g}s" if self.within_seconds else ""
         return self.base + within + (f"_every_{self.every_seconds:.12g}s" if self.every_seconds else "")
 

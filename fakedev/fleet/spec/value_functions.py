@@ -120,7 +120,6 @@ def bounds(value: Value) -> tuple[float, float]:
 
 
 def highest(value: Value) -> float:
-    """The highest number of a value."""
     return bounds(value)[1]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from fakedev.base.errors import FieldError, did_you_mean
+from fakedev.base.steps import Steps, result_of
 from fakedev.base.units import number_of, parse_size
 from fakedev.fleet.spec.named_profiles import with_profile
 from fakedev.fleet.spec.profiles import (
@@ -25,7 +26,6 @@ from fakedev.fleet.spec.profiles import (
 from fakedev.fleet.spec.quantities import is_in_bytes
 from fakedev.fleet.spec.work_kinds import WORK_KINDS
 from fakedev.fleet.spec.workload_spec import Activities, WorkloadSpec
-from fakedev.fleet.steps import Steps, result_of
 from fakedev.schema.declare import Field, FieldKind, read_text
 
 Read = TypeVar("Read")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from fakedev.base.errors import Refused
+from fakedev.base.groups import grouped
 from fakedev.fleet.budget import Budget, cost_of_fault, cost_of_workload
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.entities.naming import generated_name
@@ -367,9 +368,7 @@ def _keys(
     :param before: those that continue, with their keys.
     """
     taken = {workload.key for workload in before}
-    alike: dict[str, list[int]] = {}
-    for place, spec in enumerate(specs):
-        alike.setdefault("\0".join(words_of(spec)), []).append(place)
+    alike = grouped(("\0".join(words_of(spec)), place) for place, spec in enumerate(specs))
     found = [""] * len(specs)
     for words, places in alike.items():
         if len(places) > 1:

@@ -87,7 +87,7 @@ def drawn_integrals(
     if not len(rows):
         return None
     total = np.zeros(len(profiles.profile))
-    walk = _Walk(profiles, rows, start[rows])
+    walk = _DrawWalk(profiles, rows, start[rows])
     while len(walk.rows):
         begin, stop = walk.span()
         overlap = np.minimum(stop, end[walk.rows]) - np.maximum(begin, start[walk.rows])
@@ -98,7 +98,7 @@ def drawn_integrals(
     return total
 
 
-class _Walk:
+class _DrawWalk:
     """The current run, segment and draw of N workloads."""
 
     def __init__(self, profiles: Profiles, rows: Positions, time: Floats) -> None:

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from fakedev.base.steps import AT_ONCE, Steps
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.state import Level, Mask, Positions
 from fakedev.fleet.faults.per_tick import Ending, FaultTick
-from fakedev.fleet.steps import AT_ONCE, Steps
 from fakedev.fleet.workloads.demand import Capacity
 from fakedev.fleet.workloads.running import BROUGHT, Workloads, WorkShares
 from fakedev.fleet.workloads.table import MEMORY, Table

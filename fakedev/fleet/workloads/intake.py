@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from fakedev.base.errors import Refused
+from fakedev.base.steps import Steps, result_of, spans
 from fakedev.fleet.budget import Budget, cost_of_fault, cost_of_workload
 from fakedev.fleet.entities.reindex import FleetReindex
 from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.rules import workload_faults
 from fakedev.fleet.spec.limits import Limits, check_limit
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
-from fakedev.fleet.steps import Steps, result_of, spans
 from fakedev.fleet.workloads.admission import Admission
 from fakedev.fleet.workloads.owners import Attribution
 from fakedev.fleet.workloads.running import Workloads

@@ -35,7 +35,7 @@ def pace_of(seed: int, keys: Keys) -> Floats:
     return _exponential(_PACE * normal(seed, keys, "pace", 0))
 
 
-class _Walk:
+class _LengthWalk:
     """Goes through the activities of N workloads with drawn lengths, one of each workload at a time.
 
     :param rows: the workloads, ascending, shape (N,).
@@ -119,7 +119,7 @@ def _drawn(table: Table, seed: int, rows: Positions, left: Floats, first: Spans)
 
     :param left: the time that they have in the tick, at the speed of their work, shape (N,).
     """
-    walk = _Walk(table, seed, rows, left)
+    walk = _LengthWalk(table, seed, rows, left)
     _, _, stop, factor = walk.step(is_last=False)
     whole = first.tick[rows]
     first.end[rows], first.tick[rows] = stop, whole / factor

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.base.groups import grouped
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.state import Mask, Positions, Rows, column
 from fakedev.fleet.workloads.workload import Limit
@@ -37,9 +38,7 @@ class LimitRows(Rows):
         if not rows:
             return cls()
         places, orders, found = zip(*rows, strict=True)
-        quantities: dict[str, list[int]] = {}
-        for row, limit in enumerate(found):
-            quantities.setdefault(limit.quantity, []).append(row)
+        quantities = grouped((limit.quantity, row) for row, limit in enumerate(found))
         return cls(
             {quantity: np.array(rows, dtype=np.int64) for quantity, rows in sorted(quantities.items())},
             np.array(places, dtype=np.int64),

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.base.steps import Steps, spans
 from fakedev.fleet.entities.reindex import FleetReindex, Reindex
 from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import Level, Positions
 from fakedev.fleet.spec.quantities import IMEX_DOMAIN_WORDS
-from fakedev.fleet.steps import Steps, spans
 from fakedev.fleet.workloads.workload import Workload, is_owner
 
 #: The quantities that are labels too: the words for 0, 1, ...; none for whole numbers.
@@ -212,7 +212,6 @@ class Attribution:
             del self._shares[device]
 
     def _remove_owners(self, gone: Mapping[int, Sequence[str]]) -> None:
-        """Remove owners, by device."""
         firsts = []
         every, without_pod = self._holders, self._without_pod
         for device, group in gone.items():
@@ -301,7 +300,12 @@ class Attribution:
 
 
 class DeviceLabels:
-    """The facts of a fleet's devices that change as the fleet runs."""
+    """The facts of a fleet's devices that change as the fleet runs.
+
+    :ivar level: the present level of the units.
+    """
+
+    level: Level
 
     def __init__(self, roster: Roster, seed: int, latest: int = 0, latest_shared: int = 0) -> None:
         self._roster = roster
@@ -341,17 +345,14 @@ class DeviceLabels:
         self.attribution.copy_to(other.attribution, moves.units, chosen)
         return other
 
-    def facts(self, node: RosterNode, level: Level) -> list[dict[str, str]]:
-        """The facts of each device of a node, with facts of workloads (pod, ...) and values (xid).
-
-        :param level: the level of the units.
-        """
+    def facts(self, node: RosterNode) -> list[dict[str, str]]:
+        """The facts of each device of a node, with facts of workloads (pod, ...) and values (xid)."""
         return [
-            owned(device, self.attribution.facts(position)) | value_facts(level, position)
+            owned(device, self.attribution.facts(position)) | value_facts(self.level, position)
             for position, device in zip(node.devices, self._roster.facts(self._seed, node), strict=True)
         ]
 
-    def shared_facts(self, node: RosterNode, level: Level) -> list[list[dict[str, str]]]:
+    def shared_facts(self, node: RosterNode) -> list[list[dict[str, str]]]:
         """As :meth:`facts`: for each device the facts of each container on it."""
         are_replicas = node.pool.in_cluster.replicas > 1
         return [
@@ -360,29 +361,26 @@ class DeviceLabels:
                 for holder in self.attribution.shared_facts(position, are_replicas=are_replicas)
             ]
             for position, device in zip(node.devices, self._roster.facts(self._seed, node), strict=True)
-            for values in (value_facts(level, position),)
+            for values in (value_facts(self.level, position),)
         ]
 
-    def bare_facts(self, node: RosterNode, level: Level) -> list[list[dict[str, str]]]:
-        """As :meth:`shared_facts`, without the containers."""
+    def bare_facts(self, node: RosterNode) -> list[list[dict[str, str]]]:
+        """As :meth:`shared_facts`, without the containers: of workloads only the labels of those without a pod."""
         return [
             [owned(device, holder) | values for holder in self.attribution.bare_facts(position)]
             for position, device in zip(node.devices, self._roster.facts(self._seed, node), strict=True)
-            for values in (value_facts(level, position),)
+            for values in (value_facts(self.level, position),)
         ]
 
-    def part_facts(self, node: RosterNode, level: Level) -> list[tuple[int, dict[str, str]]]:
-        """Each part of a node's devices, as a unit, with the facts of its device and its own.
-
-        :param level: the level of the units.
-        """
+    def part_facts(self, node: RosterNode) -> list[tuple[int, dict[str, str]]]:
+        """Each part of a node's devices, as a unit, with the facts of its device and its own."""
         return [
-            (unit, owned(part, self.attribution.facts(unit)) | value_facts(level, unit))
+            (unit, owned(part, self.attribution.facts(unit)) | value_facts(self.level, unit))
             for unit, part in self._bare_parts(node)
         ]
 
     def shared_part_facts(
-        self, node: RosterNode, level: Level, *, are_bare: bool
+        self, node: RosterNode, *, are_bare: bool = False
     ) -> list[tuple[int, list[dict[str, str]]]]:
         """As :meth:`part_facts`: for each part the facts of each container on it, or as of :meth:`bare_facts`."""
         are_replicas = node.pool.in_cluster.replicas > 1
@@ -392,7 +390,7 @@ class DeviceLabels:
         return [
             (unit, [owned(part, holder) | values for holder in holders(unit)])
             for unit, part in self._bare_parts(node)
-            for values in (value_facts(level, unit),)
+            for values in (value_facts(self.level, unit),)
         ]
 
     def _bare_parts(self, node: RosterNode) -> list[tuple[int, dict[str, str]]]:

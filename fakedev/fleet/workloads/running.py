@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.base.errors import Refused, unknown_name
+from fakedev.base.steps import AT_ONCE, Steps, result_of, spans
 from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.reindex import Reindex
 from fakedev.fleet.entities.state import Level, Mask, Positions
 from fakedev.fleet.spec.limits import entity_key
 from fakedev.fleet.spec.quantities import ASKABLE, COUNTED, CPU_CORES, ENGINES, RATES
 from fakedev.fleet.spec.workload_spec import FOREVER
-from fakedev.fleet.steps import AT_ONCE, Steps, result_of, spans
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, Demand
 from fakedev.fleet.workloads.lengths import ROUNDING_SECONDS, course_of, pace_of
 from fakedev.fleet.workloads.limit_rows import LimitRows

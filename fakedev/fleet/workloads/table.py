@@ -15,11 +15,12 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.base.groups import grouped
+from fakedev.base.steps import Steps
 from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.state import Mask, Positions, Rows, column
 from fakedev.fleet.spec.quantities import AS_TRAFFIC, ENGINES, PROCESS_QUANTITIES
 from fakedev.fleet.spec.workload_spec import Activities, Intensity, MetricUse, WorkloadSpec
-from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, MetricUses
 from fakedev.fleet.workloads.fluctuation import first_noise, next_noise
 from fakedev.fleet.workloads.limit_rows import LimitRows
@@ -544,11 +545,7 @@ def _speeds(
 
 def _uses(specs: Sequence[WorkloadSpec]) -> dict[str, list[tuple[int, MetricUse]]]:
     """The demand for each metric: (position of the workload, its use of the metric)."""
-    found: dict[str, list[tuple[int, MetricUse]]] = {}
-    for place, spec in enumerate(specs):
-        for use in spec.uses:
-            found.setdefault(use.metric, []).append((place, use))
-    return found
+    return grouped((use.metric, (place, use)) for place, spec in enumerate(specs) for use in spec.uses)
 
 
 def _intense(specs: Sequence[WorkloadSpec]) -> list[tuple[int, MetricUse]]:

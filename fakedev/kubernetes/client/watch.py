@@ -13,6 +13,7 @@ from zope.interface import Interface
 
 from fakedev.kubernetes.client.api_client import MOST_ATTEMPTS, ApiClient
 from fakedev.kubernetes.client.api_paths import parse_path
+from fakedev.runtime.clock import no_op
 from fakedev.runtime.http_client import NO_ANSWER, ApiError, error_of_status
 
 #: Objects of a page: to parse it takes some 8 ms of the reactor at 5 KB an object, and twice that on a busy machine.
@@ -108,9 +109,6 @@ class IWatchHandler(Interface):
     def deleted(item: Any) -> None:
         """An object is gone; this is its last state."""
 
-    def lost(reason: str) -> None:
-        """What is known may be out of date from now on, until ``listed``; called once."""
-
 
 class Watch:
     """Lists the objects at a path, then follows their changes by a stream, until it is stopped.
@@ -122,6 +120,7 @@ class Watch:
     :param path: ``/api/v1/pods``.
     :param query: selectors, as of :func:`list_all`.
     :param read: what the handler gets of an object: a small value, so that large objects need not stay; None: nothing.
+    :param lost: called once, with the reason, when what is known may be out of date until ``listed``.
     """
 
     log = Logger()
@@ -134,6 +133,7 @@ class Watch:
         *,
         query: Mapping[str, str] | None = None,
         read: Read = as_it_is,
+        lost: Callable[[str], None] = no_op,
     ) -> None:
         self._client = client
         self.path = path
@@ -141,6 +141,7 @@ class Watch:
         self._clock = client.clock
         self._query = query or {}
         self._read = read
+        self._report_loss = lost
         self._resource = parse_path(path).shown
         self._backoff = client.make_backoff()
         self._version = ""
@@ -244,7 +245,7 @@ class Watch:
         self.is_current = False
         if not self._is_lost:
             self._is_lost = True
-            self._pass_on(self._handler.lost, reason)
+            self._pass_on(self._report_loss, reason)
 
     async def _pause(self, least_seconds: float = 0.0) -> None:
         await deferLater(self._clock, max(least_seconds, self._backoff.next_seconds()))

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from fakedev.base.groups import grouped
 from fakedev.fleet.links.link_layout import NOWHERE, other_ends
 from fakedev.fleet.spec.device_types import Layout
 from fakedev.kubernetes.devices.offered_devices import REPLICA, NodeDevices, Slot
@@ -111,9 +112,7 @@ def _grown(of: Scores, free: Sequence[int], with_must: dict[int, int], seed: int
 
 def _distributed(devices: NodeDevices, free: Sequence[Slot], must: Sequence[Slot], count: int) -> list[Slot]:
     """Slots of the boards or instances with the fewest replicas in use, one after the other."""
-    left: dict[str, list[Slot]] = {}
-    for slot in free:
-        left.setdefault(slot.device_id, []).append(slot)
+    left = grouped((slot.device_id, slot) for slot in free)
     used = {device: -len(slots) for device, slots in left.items()}
     for slot in devices.slots:
         if slot.device_id in used:

@@ -162,7 +162,6 @@ def instance_attributes(facts: Mapping[str, str], profile: str) -> dict[str, dic
 
 
 def instance_amounts(facts: Mapping[str, str], profile: str, memory_bytes: float) -> dict[str, int]:
-    """The engines and the memory of an instance."""
     return {**_engines(facts, profile), "memory": int(memory_bytes)}
 
 

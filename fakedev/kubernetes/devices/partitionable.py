@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from fakedev.base.groups import grouped
 from fakedev.fleet.parts.mig import Instance, Mig, instance_of, mig_of
 from fakedev.fleet.spec.device_types import MigProfile
 from fakedev.fleet.spec.fleet_spec import Layout
@@ -66,9 +67,7 @@ def partitionable_slices(
 
     :param unhealthy, node_uid: as of :func:`~fakedev.kubernetes.devices.resource_slices.resource_slices`.
     """
-    boards: dict[int, list[DraDevice]] = {}
-    for device in partitionable_devices(devices):
-        boards.setdefault(device.slot.index, []).append(device)
+    boards = grouped((device.slot.index, device) for device in partitionable_devices(devices))
     sets = [
         {"name": counter_set(index), "counters": values_of(whole.counters)}
         for index, (whole, *_) in boards.items()

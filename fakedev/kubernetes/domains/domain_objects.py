@@ -72,9 +72,6 @@ class DomainObjects(Writer):
     def deleted(self, item: ComputeDomain) -> None:
         self._known.pop(item.uid, None)
 
-    def lost(self, reason: str) -> None:
-        """What is known stays until there is a new list."""
-
     def pause(self) -> None:
         """Another fakedev writes now."""
         self._is_away = True

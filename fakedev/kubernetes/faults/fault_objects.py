@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from operator import is_
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from fakedev.exporters.cache import Pages
 from fakedev.fleet.door import fault_id_of
 from fakedev.fleet.events import ClearFaults, InjectFault
 from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.past import wall_time
 from fakedev.fleet.spec.offers import Resources
 from fakedev.kubernetes.client.api_client import ApiClient
 from fakedev.kubernetes.client.watch import IWatchHandler
@@ -133,9 +133,6 @@ class FaultObjects(Writer):
     def deleted(self, item: DeviceFault) -> None:
         self._end(item.uid)
 
-    def lost(self, reason: str) -> None:
-        """What is known stays until there is a new list."""
-
     def pause(self) -> None:
         """Another fakedev writes now."""
         self._is_away = True
@@ -200,7 +197,7 @@ class FaultObjects(Writer):
             self._looks.forget_events()
             return
         seconds = self._client.clock.seconds()
-        now, late = _written(seconds), _written(seconds - _LATE_SECONDS)
+        now, late = wall_time(seconds), wall_time(seconds - _LATE_SECONDS)
         nodes = self._fleet.roster, self._cluster.nodes.pools_of_nodes
         if not all(map(is_, nodes, self._nodes)):
             self._nodes, self._has_news = nodes, True
@@ -268,7 +265,7 @@ class FaultObjects(Writer):
         """Write the status of an object, if it has changed."""
         if known.is_writing or self._is_away or self._is_stopped or known.fault.uid in self.retries:
             return
-        now = _written(self._client.clock.seconds())
+        now = wall_time(self._client.clock.seconds())
         ids = [track.fault_id for track in known.tracks]
         status = status_of(known.fault, self._shard, known.landings(), ids, known.problem, now)
         if status != known.sent and not _is_in(status, known.fault.status):
@@ -299,6 +296,3 @@ def _is_in(part: object, whole: object) -> bool:
         return all(name in whole and _is_in(value, whole[name]) for name, value in part.items())
     return part == whole
 
-
-def _written(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from fakedev.base.groups import grouped
 from fakedev.fleet.events import Where
 from fakedev.fleet.parts.mig import mig_of
 from fakedev.fleet.spec.fleet_spec import Layout, PoolSpec, node_of_cluster
@@ -301,9 +302,10 @@ class ClusterNode:
         return slices + channels
 
     def view(self) -> NodeView:
-        resources: dict[str, list[ViewedSlot]] = {}
-        for slot in self._slots if self._settings.resources is not Resources.DRA else ():
-            resources.setdefault(slot.resource, []).append(ViewedSlot(slot.id, slot.numa_node, self._why_not(slot)))
+        slots = self._slots if self._settings.resources is not Resources.DRA else ()
+        resources = grouped(
+            (slot.resource, ViewedSlot(slot.id, slot.numa_node, self._why_not(slot))) for slot in slots
+        )
         unhealthy = self.health.unhealthy
         claimable = tuple(
             ViewedSlot(each.name, each.slot.numa_node, unhealthy.get(each.slot.id) or unhealthy.get(each.board_id, ""))

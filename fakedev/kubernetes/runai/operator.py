@@ -16,9 +16,11 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final
 
+from fakedev.base.groups import grouped
 from fakedev.fleet.spec.fleet_spec import PoolSpec
 from fakedev.fleet.spec.known_boards import Board
 from fakedev.fleet.spec.offers import OPERATOR_NODE_LABEL, MigStrategy
+from fakedev.kubernetes.devices.mig_config import MIG_STATE
 from fakedev.kubernetes.devices.offered_devices import NodeDevices
 from fakedev.kubernetes.devices.resource_slices import MADE_BY
 
@@ -169,7 +171,6 @@ CONFIG_MAP: Final = "topology"
 NODE_TOPOLOGY_LABEL: Final = "node-topology"
 NODE_NAME_LABEL: Final = "node-name"
 MIG_MAPPING: Final = "run.ai/mig-mapping"
-MIG_STATE: Final = "nvidia.com/mig.config.state"
 #: Names of objects and values of labels end there.
 _LONGEST_NAME: Final = 253
 _LONGEST_LABEL: Final = 63
@@ -325,9 +326,7 @@ def _gpu(devices: NodeDevices, index: int, uses: Sequence[GpuUse]) -> dict[str, 
 
 def _by_uid(uses: Sequence[GpuUse]) -> dict[str, Any]:
     """One entry for each pod; those of its containers together."""
-    by_uid: dict[str, list[GpuUse]] = {}
-    for use in uses:
-        by_uid.setdefault(use.uid or use.name, []).append(use)
+    by_uid = grouped((use.uid or use.name, use) for use in uses)
     return {
         uid: {
             "utilization": {

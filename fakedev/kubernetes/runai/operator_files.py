@@ -31,7 +31,7 @@ from fakedev.kubernetes.runai.operator import (
     TopologyPool,
     numa_nodes,
 )
-from fakedev.schema.places import Listing, Node, Place, Report, Scalar, Table
+from fakedev.schema.places import Listing, Node, Place, Report, Scalar, Table, entries_of
 from fakedev.schema.reader import read_document
 from fakedev.schema.sections import INVALID, Key, Section, Type, Values
 from fakedev.schema.types import Boolean, Choice, Integer, ListOf, MapOf, Number, OneOf, Text
@@ -294,7 +294,7 @@ class _Reader:
         :param name: of the node that it is of, if it is of one.
         :param is_inside: it is the text of a ConfigMap, which has no ConfigMap in it.
         """
-        parts = {folded(key.text): value for key, value in _entries(node)}
+        parts = {folded(key.text): value for key, value in entries_of(node)}
         kind, items = parts.get("kind"), parts.get("items")
         if isinstance(kind, Scalar) and kind.text.endswith("List") and isinstance(items, Listing):
             for item in items.items:
@@ -314,12 +314,12 @@ class _Reader:
             self._cluster(node)
 
     def _config_map(self, parts: Mapping[str, Node], place: Place, name: str) -> None:
-        metadata = {key.text: value for key, value in _entries(parts.get("metadata"))}
-        labels = {key.text: value for key, value in _entries(metadata.get("labels"))}
+        metadata = {key.text: value for key, value in entries_of(parts.get("metadata"))}
+        labels = {key.text: value for key, value in entries_of(metadata.get("labels"))}
         named = labels.get(NODE_NAME_LABEL) or metadata.get("name")
         if isinstance(named, Scalar):
             name = named.text.removeprefix(f"{CONFIG_MAP}-")
-        data = {key.text: value for key, value in _entries(parts.get("data"))}
+        data = {key.text: value for key, value in entries_of(parts.get("data"))}
         text = data.get(DATA_KEY)
         if not isinstance(text, Scalar):
             there = ", ".join(data) or "nothing"
@@ -490,7 +490,3 @@ def _moved(node: Node, place_of: Callable[[int], Place]) -> Node:
     if isinstance(node, Listing):
         return Listing(place, tuple(_moved(item, place_of) for item in node.items), node.weight, node.depth)
     return node._replace(place=place)
-
-
-def _entries(node: Node | None) -> tuple[tuple[Scalar, Node], ...]:
-    return node.entries if isinstance(node, Table) else ()

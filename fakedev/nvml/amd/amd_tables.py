@@ -59,7 +59,6 @@ def processes(gpu: Gpu, *, for_people: bool) -> Any:
 
 
 def bad_pages(gpu: Gpu) -> dict[str, Any]:
-    """The pages of each state."""
     names = NAMES.enumerations["AmdSmiMemoryPageStatus"]
     found: dict[str, Any] = {}
     for key, status in (("retired", names.RESERVED), ("pending", names.PENDING), ("un_res", names.UNRESERVABLE)):
@@ -195,7 +194,6 @@ def monitor_columns(chosen: Sequence[str]) -> list[str]:
 
 
 def monitor_lines(rows: Sequence[Mapping[str, Any]], *, is_usual: bool, with_titles: bool) -> Iterator[str]:
-    """The table of the monitor."""
     columns = {key: (title, int(width)) for key, title, width in (
         (cell.strip() for cell in line.split("|")) for line in blocks("sections.txt")["columns"]
     )}  # fmt: skip

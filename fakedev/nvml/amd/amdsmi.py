@@ -168,7 +168,6 @@ class Library:
         return rows
 
     def amdsmi_get_gpu_compute_process_info(self) -> list[dict[str, Any]]:
-        """The processes of all GPUs."""
         return [
             {**dict(zip(_PROCESS, (each[key] for key in ("pid", "mem", "cu_occupancy")), strict=True)), "sdma_usage": 0}
             for gpu in self.gpus()
@@ -176,7 +175,6 @@ class Library:
         ]
 
     def amdsmi_get_gpu_compute_process_info_by_pid(self, pid: int) -> dict[str, Any]:
-        """One of the processes."""
         for process in self.amdsmi_get_gpu_compute_process_info():
             if process["process_id"] == pid:
                 return process
@@ -241,7 +239,6 @@ class Library:
         return NAMES.results.get(int(status), "AMDSMI_STATUS_UNKNOWN_ERROR")
 
     def names(self) -> dict[str, Any]:
-        """All names of the module."""
         found: dict[str, Any] = {name: getattr(self, name) for name in dir(self) if name.startswith("amdsmi_")}
         for name in NAMES.missing:
             found[name] = self._missing(NO_PERMISSION if name.startswith(("amdsmi_set_", "amdsmi_reset_")) else 0)

@@ -37,7 +37,6 @@ class Names(NamedTuple):
 
 
 def _read_names() -> Names:
-    """The names of the catalog."""
     enumerations: dict[str, Any] = {}
     constants: dict[str, Any] = {}
     rows = blocks("names.txt")

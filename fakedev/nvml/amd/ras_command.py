@@ -37,7 +37,6 @@ class Failure(Exception):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the options of this command."""
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument("--cper", action="store_true", help="records of errors since the service started")
     ways.add_argument("--afid", action="store_true", help="the AFIDs of a record's file")

@@ -58,7 +58,6 @@ def not_supported(what: str) -> Failure:
 
 
 def bad_argument(text: str) -> Failure:
-    """The arguments are wrong."""
     return Failure(BAD_ARGUMENT, text)
 
 

@@ -182,7 +182,6 @@ def _text(entry: Entry, board: Board, indent: str) -> Iterator[str]:
 
 
 def xml_report(boards: Sequence[Board]) -> Iterator[str]:
-    """The lines of the XML."""
     yield '<?xml version="1.0" ?>'
     # Captures of 570 have 12, those of 580 have 13.
     schema = 12 if () < driver_of(boards[0].node.text("driver_version")) < (580,) else 13

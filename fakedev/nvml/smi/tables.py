@@ -44,12 +44,10 @@ def heading(block: str) -> list[str]:
 
 
 def _of_driver(block: str, board: Board, **values: str) -> list[str]:
-    """The lines of a block for the driver of a board."""
     return filled(f"{block} of kmd_drivers" if has_kmd_version(board.node) else block, board, **values)
 
 
 def versions(snapshot: Snapshot) -> list[str]:
-    """What ``--version`` prints."""
     driver = snapshot.node.text("driver_version") or "N/A"
     nvml = driver.rsplit(".", 1)[0] if driver.count(".") > 1 else driver
     node = Board(snapshot.node, 0, snapshot.node, snapshot.slot, [], [], [], [])
@@ -65,7 +63,6 @@ def listed(boards: Sequence[Board]) -> Iterator[str]:
 
 
 def table(boards: Sequence[Board]) -> Iterator[str]:
-    """The lines of the table."""
     (title,) = _of_driver("title", boards[0])
     yield from filled("table", boards[0], title=title)
     for board in boards:

@@ -15,7 +15,7 @@ import numpy as np
 
 from fakedev.replay.formats.slurm import ACME_MODEL, moment
 from fakedev.replay.table_reader import Column, TableForm, TraceProblems, number, percent
-from fakedev.replay.trace import IFolder, Job, Trace, UseSeries, nodes_of_jobs
+from fakedev.replay.trace import IFolder, Trace, TraceJob, UseSeries, nodes_of_jobs
 from fakedev.replay.usage import Times, Values
 
 USAGE: Final = "GPU_UTIL.csv"
@@ -74,9 +74,9 @@ def _with_memory(usage: UseSeries, memory: UseSeries) -> UseSeries:
     return replace(usage, memory_bytes=memory.usage[place].astype(np.float64) * _MIB)
 
 
-def _job(name: str, series: UseSeries) -> Job:
+def _job(name: str, series: UseSeries) -> TraceJob:
     server, _, index = name.rpartition("-")
     start = float(series.seconds[0])
-    return Job(
+    return TraceJob(
         name, start, start, series.end_seconds, node=server, models=(ACME_MODEL,), series=name, indices=(int(index),)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from fakedev.replay.table_reader import Column, number, percent, word
-from fakedev.replay.trace import IFolder, Job, Trace, nodes_of_jobs
+from fakedev.replay.trace import IFolder, Trace, TraceJob, nodes_of_jobs
 from fakedev.replay.usage import Values
 
 USAGE: Final = "pod_gpu_duty_cycle_anon.csv"
@@ -40,7 +40,7 @@ def read_gentd26(folder: IFolder) -> Trace:
         first = min(first, seconds)
     series = {pod: uses.later(-first) for pod, uses in values.series().items()}
     jobs = [
-        Job(pod, float(uses.seconds[0]), float(uses.seconds[0]), uses.end_seconds, series=pod)
+        TraceJob(pod, float(uses.seconds[0]), float(uses.seconds[0]), uses.end_seconds, series=pod)
         for pod, uses in series.items()
     ]
     return Trace(nodes_of_jobs(jobs), jobs, series, {"values of memory alone": len(memory)} if memory else {})

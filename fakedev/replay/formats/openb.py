@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from fakedev.replay.table_reader import Column, device_count, number, whole_number, word
-from fakedev.replay.trace import WHOLE, Ids, IFolder, Job, Trace, nodes_of_table
+from fakedev.replay.trace import WHOLE, Ids, IFolder, Trace, TraceJob, nodes_of_table
 
 NODES: Final = "openb_node_list_gpu_node.csv"
 ALL_NODES: Final = "openb_node_list_all_node.csv"
@@ -46,7 +46,7 @@ def read_openb(folder: IFolder, variant: str = DEFAULT_VARIANT) -> Trace:
     left_out: Counter[str] = Counter()
     table = ALL_NODES if folder.has(ALL_NODES) and not folder.has(NODES) else NODES
     nodes = nodes_of_table(folder.table(table, _NODE_COLUMNS), "sn", "model", "gpu", left_out)
-    jobs: list[Job] = []
+    jobs: list[TraceJob] = []
     unended: list[int] = []
     rows = folder.table(PODS.replace(DEFAULT_VARIANT, variant), _POD_COLUMNS)
     ids = Ids(rows)
@@ -72,7 +72,7 @@ def read_openb(folder: IFolder, variant: str = DEFAULT_VARIANT) -> Trace:
         has_failed = row["pod_phase"] == "Failed"
         ended = start if end is None else end
         jobs.append(
-            Job(row["name"], submit, start, ended, row["num_gpu"], share, models=models, has_failed=has_failed)
+            TraceJob(row["name"], submit, start, ended, row["num_gpu"], share, models=models, has_failed=has_failed)
         )
     for place in unended:
         jobs[place] = replace(jobs[place], end_seconds=last)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fakedev.base.units import parse_size
 from fakedev.replay.table_reader import Column, device_count, number, percent, word
-from fakedev.replay.trace import WHOLE, Ids, IFolder, Job, Trace, nodes_of_jobs, nodes_of_table
+from fakedev.replay.trace import WHOLE, Ids, IFolder, Trace, TraceJob, nodes_of_jobs, nodes_of_table
 from fakedev.replay.usage import Values
 
 JOBS: Final = "jobs.csv"
@@ -82,7 +82,7 @@ def read_own(folder: IFolder) -> Trace:
         name = row["name"]
         models = tuple(filter(None, row["model"].split("|")))
         jobs.append(
-            Job(name, submit, start, end, row["devices"], row["share"], row["node"], models,
+            TraceJob(name, submit, start, end, row["devices"], row["share"], row["node"], models,
                 name if name in series else "")
         )  # fmt: skip
     jobs = [replace(job, end_seconds=min(job.end_seconds, last)) for job in jobs]

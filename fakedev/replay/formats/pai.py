@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.replay.table_reader import Column, TableForm, TableRows, device_count, number, word
-from fakedev.replay.trace import WHOLE, Ids, IFolder, Job, Trace, UseSeries, nodes_of_table
+from fakedev.replay.trace import WHOLE, Ids, IFolder, Trace, TraceJob, UseSeries, nodes_of_table
 
 #: The columns of the tables, where there is no file that names them.
 _HEADS: Final[Mapping[str, str]] = {
@@ -176,19 +176,19 @@ def _submitted(folder: IFolder, names: set[str]) -> dict[str, float]:
     return {row["job_name"]: row["start_time"] for row in rows if row["start_time"] is not None}
 
 
-def _job(instance: _Instance, submit: float | None, last: float) -> Job:
+def _job(instance: _Instance, submit: float | None, last: float) -> TraceJob:
     devices = max(1, math.ceil(instance.percent / _WHOLE_PERCENT))
     share = max(1, round(instance.percent / _WHOLE_PERCENT * WHOLE)) if devices == 1 else WHOLE
     # Its job was submitted before it; clocks of different machines may say otherwise.
     start = instance.start
     end = max(last, start) if math.isinf(instance.end) else instance.end
-    return Job(
+    return TraceJob(
         instance.name, start if submit is None else min(submit, start), start, end, devices, share, instance.machine,
         has_failed=instance.has_failed,
     )  # fmt: skip
 
 
-def _sensed(folder: IFolder, jobs: dict[str, Job], left_out: Counter[str]) -> dict[str, UseSeries]:
+def _sensed(folder: IFolder, jobs: dict[str, TraceJob], left_out: Counter[str]) -> dict[str, UseSeries]:
     """The usage of the jobs, one value for each; jobs get the GPU that their sensor names, if they have one."""
     series: dict[str, UseSeries] = {}
     if not folder.has(SENSORS):

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from fakedev.replay.table_reader import NO_VALUE, Column, JsonRecords, TableForm, device_count, percent, word
-from fakedev.replay.trace import Ids, IFolder, Job, Trace, UseSeries, moved, nodes_of_jobs, nodes_of_table
+from fakedev.replay.trace import Ids, IFolder, Trace, TraceJob, UseSeries, moved, nodes_of_jobs, nodes_of_table
 from fakedev.replay.usage import Times, Values
 
 JOBS: Final = "cluster_job_log"
@@ -52,13 +52,13 @@ def read_philly(folder: IFolder) -> Trace:
     return Trace(nodes, jobs, series, dict(left_out))
 
 
-def _jobs(attempt: Attempt, last: float) -> Iterator[Job]:
+def _jobs(attempt: Attempt, last: float) -> Iterator[TraceJob]:
     """A job for each of its GPUs."""
     end = last if attempt.end is None else attempt.end
     for machine, indices in attempt.devices.items():
         pod = f"{attempt.name}-{machine}"
         yield from (
-            Job(
+            TraceJob(
                 f"{pod}-{GPU}{index}", attempt.submit, attempt.start, end, node=machine, indices=(index,), pod=pod,
                 has_failed=attempt.has_failed,
             )

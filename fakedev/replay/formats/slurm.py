@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from fakedev.replay.table_reader import Column, TableRows, count_of, whole_number, word
-from fakedev.replay.trace import DEVICES_PER_NODE, Ids, IFolder, Job, Trace, TraceNode, moved, nodes_of_jobs
+from fakedev.replay.trace import DEVICES_PER_NODE, Ids, IFolder, Trace, TraceJob, TraceNode, moved, nodes_of_jobs
 
 HELIOS: Final = "cluster_log.csv"
 #: How many GPUs the cluster has had on each day.
@@ -83,10 +83,10 @@ def read_acme(folder: IFolder) -> Trace:
     return Trace(nodes_of_jobs(jobs), jobs, left_out=left_out)
 
 
-def _jobs(rows: TableRows, model: str) -> tuple[list[Job], dict[str, int]]:
+def _jobs(rows: TableRows, model: str) -> tuple[list[TraceJob], dict[str, int]]:
     """The jobs with GPUs, and what was left out."""
     left_out: Counter[str] = Counter()
-    jobs: list[Job] = []
+    jobs: list[TraceJob] = []
     ids = Ids(rows)
     first = float("inf")
     for row in rows:
@@ -99,7 +99,7 @@ def _jobs(rows: TableRows, model: str) -> tuple[list[Job], dict[str, int]]:
         if not ids.are_ordered(submit_time=submit, start_time=start, end_time=end):
             continue
         first = min(first, submit)
-        whole = Job(
+        whole = TraceJob(
             row["job_id"], submit, start, end, row["gpu_num"], models=(model,) if model else (),
             has_failed=row["state"] in _FAILED,
         )  # fmt: skip
@@ -107,7 +107,7 @@ def _jobs(rows: TableRows, model: str) -> tuple[list[Job], dict[str, int]]:
     return [moved(job, -first) for job in jobs], dict(left_out)
 
 
-def _on_nodes(job: Job, count: int) -> Iterator[Job]:
+def _on_nodes(job: TraceJob, count: int) -> Iterator[TraceJob]:
     """The parts of a job on some nodes: each has as many of its devices as the others, or one more."""
     each, more = divmod(job.devices, count)
     for number in range(count):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from fakedev.replay.table_reader import Column, count_of, device_count, number, word
-from fakedev.replay.trace import Ids, IFolder, Job, Trace, nodes_of_table
+from fakedev.replay.trace import Ids, IFolder, Trace, TraceJob, nodes_of_table
 
 NODES: Final = "node_info_df.csv"
 JOBS: Final = "job_info_df.csv"
@@ -43,7 +43,7 @@ def read_spot(folder: IFolder) -> Trace:
     named = nodes_of_table(folder.table(NODES, _NODE_COLUMNS), "node_name", "gpu_model", "gpu_capacity_num")
     # Its nodes are called by numbers.
     nodes = [replace(node, name=f"node-{node.name}") for node in named]
-    jobs: list[Job] = []
+    jobs: list[TraceJob] = []
     rows = folder.table(JOBS, _JOB_COLUMNS)
     ids = Ids(rows)
     for row in rows:
@@ -55,7 +55,7 @@ def read_spot(folder: IFolder) -> Trace:
             continue
         models = (row["gpu_model"],) if row["gpu_model"] else ()
         jobs += [
-            Job(
+            TraceJob(
                 f"{name}-{worker}" if count > 1 else name, submit, submit, submit + row["duration"],
                 row["gpu_request"], models=models,
             )

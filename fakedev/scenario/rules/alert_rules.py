@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
+from fakedev.base.groups import grouped
+
 #: The labels of a series, sorted by name.
 LabelSet = tuple[tuple[str, str], ...]
 
@@ -287,10 +289,11 @@ class Needs:
         self._has_label = has_label
         self._recorded = recorded
         self._sides = {name: self._read(expression) for name, expression in recorded.items()}
-        users: dict[str, list[str]] = {}
-        for name, sides in self._sides.items():
-            for used in frozenset().union(*(side.recorded for side in sides)):
-                users.setdefault(used, []).append(name)
+        users = grouped(
+            (used, name)
+            for name, sides in self._sides.items()
+            for used in frozenset().union(*(side.recorded for side in sides))
+        )
         #: The recorded series that can be there.
         self._there: set[str] = set()
         waiting = list(recorded)

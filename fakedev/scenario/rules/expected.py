@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from fakedev.base.errors import did_you_mean
+from fakedev.base.groups import grouped
 from fakedev.fleet.spec.fault_kinds import KINDS, Scope
 from fakedev.scenario.truth import CODED, EFFECTS, Cause, Effect, Truth
 
@@ -98,10 +99,7 @@ def incidents_of(words: Collection[Word], truth: Truth, brought: Mapping[int, Co
         if any(word.takes_cause(cause) for word in words)
     ]
     taken = {place for incident in found for place in incident.causes}
-    of_effect: dict[int, list[int]] = {}
-    for place, effects in brought.items():
-        for effect in effects:
-            of_effect.setdefault(id(effect), []).append(place)
+    of_effect = grouped((id(effect), place) for place, effects in brought.items() for effect in effects)
     for effect in truth.effects:
         causes = tuple(of_effect.get(id(effect), ()))
         if effect.kind == "lost" and any(KINDS[truth.causes[place].kind].scope is Scope.NODE for place in causes):
@@ -130,9 +128,7 @@ def effects_of_causes(truth: Truth) -> dict[int, list[Effect]]:
 
     A fault that happens several times is several causes of one id: an effect is of the last one before it.
     """
-    by_id: dict[str, list[tuple[float, int]]] = {}
-    for place, cause in enumerate(truth.causes):
-        by_id.setdefault(cause.fault_id, []).append((cause.begin_seconds, place))
+    by_id = grouped((cause.fault_id, (cause.begin_seconds, place)) for place, cause in enumerate(truth.causes))
     brought: dict[int, list[Effect]] = {}
     for effect in truth.effects:
         for fault_id in effect.causes:

@@ -197,7 +197,7 @@ def _boards(identity: Identity, fleet: Fleet, selectors: Iterable[Sequence[Match
     specs = [*identity.labels, *(label for _, labels in identity.labels_of_levels for label in labels)]
     labels: dict[str, list[str]] = {}
     for spec in specs:
-        values = [Template.parse(spec.value).value(facts) for facts in fleet.facts(node)]
+        values = [Template.parse(spec.value).value(facts) for facts in fleet.labels.facts(node)]
         if len(set(values)) > 1:
             labels.setdefault(spec.name, values)
     boards = {0}

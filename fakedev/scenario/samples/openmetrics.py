@@ -54,7 +54,6 @@ class OpenMetricsText:
         self._types_seen = 0
 
     def lines(self, stored: Stored) -> bytes:
-        """The lines of an instant."""
         pieces = []
         if len(stored.types) != self._types_seen:
             self._types_seen = len(stored.types)

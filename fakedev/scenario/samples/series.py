@@ -14,7 +14,8 @@ from fakedev.exporters.labels import escaped
 from fakedev.exporters.samples import is_number, is_openmetrics, read_row
 from fakedev.scenario.samples.scrapes import Instant, Target
 
-_EXPORTED: Final = "exported_"
+#: Where a label of a target has the name of a label on the page, Prometheus gives the page's label this beginning.
+EXPORTED: Final = "exported_"
 #: What a server stores of each scrape, besides its rows.
 _REPORTED: Final = (
     "up", "scrape_duration_seconds", "scrape_samples_scraped", "scrape_samples_post_metric_relabeling",
@@ -225,9 +226,9 @@ class TargetSamples:
         taken = {name: own[name] for name in self._labels if own.get(name)}
         labels = own | self._labels
         for name in sorted(taken, key=len):
-            free = _EXPORTED + name
+            free = EXPORTED + name
             while labels.get(free):
-                free = _EXPORTED + free
+                free = EXPORTED + free
             labels[free] = taken[name]
         return labels
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from statistics import median
-from typing import Final
 
+from fakedev.base.groups import grouped
 from fakedev.exporters.identity import Identity, LabelSpec
 from fakedev.exporters.labels import Template
 from fakedev.fleet.entities.naming import device_facts
@@ -21,10 +21,10 @@ from fakedev.fleet.entities.roster import Roster
 from fakedev.scenario.rules.alert_rules import AlertRule, Firing, LabelSet, Pending
 from fakedev.scenario.rules.expected import Incident, Word, effects_of_causes, incident_of, incidents_of
 from fakedev.scenario.samples.scrapes import Target
+from fakedev.scenario.samples.series import EXPORTED
 from fakedev.scenario.truth import Effect, Truth
 
 #: How Prometheus renames labels of rows that the target has as well.
-_EXPORTED: Final = "exported_"
 
 
 class DeviceLabels:
@@ -63,8 +63,8 @@ class DeviceLabels:
         found: set[str] | None = None
         for name, text in labels:
             of_label = self._devices.get((name, text))
-            if of_label is None and name.startswith(_EXPORTED):
-                of_label = self._devices.get((name.removeprefix(_EXPORTED), text))
+            if of_label is None and name.startswith(EXPORTED):
+                of_label = self._devices.get((name.removeprefix(EXPORTED), text))
             if of_label is not None:
                 found = of_label if found is None else found & of_label
         is_every = found is None or all(found >= devices for devices in self.nodes.values())
@@ -198,7 +198,6 @@ class RuleScore:
 
     @property
     def found(self) -> list[Found]:
-        """The incidents that it found."""
         return [incident for incident in self.incidents if incident.is_found]
 
     @property
@@ -316,10 +315,9 @@ class _Scorer:
         group_of = self._group_of
         if group_of is None:
             return [incident]
-        groups: dict[str, list[str]] = {}
-        for unit in incident.devices:
-            for device in sorted(self._labels.owners([unit])):
-                groups.setdefault(group_of(device), []).append(device)
+        groups = grouped(
+            (group_of(device), device) for unit in incident.devices for device in sorted(self._labels.owners([unit]))
+        )
         if len(groups) < 2:
             return [incident]
         divided = [replace(incident, devices=tuple(dict.fromkeys(devices))) for devices in groups.values()]

@@ -154,7 +154,6 @@ _SHOWN_DEVICES: Final = 4
 
 
 def rule_rows(score: Score) -> list[dict[str, str]]:
-    """A row of text for each rule."""
     return [
         {
             "ALERT": rule.run.rule.name,
@@ -248,7 +247,6 @@ def pair_text(pair: tuple[float, float] | None) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Seconds in words."""
     return "never" if math.isinf(seconds) else f"{seconds:.6g} s"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fakedev.base.errors import FieldError, Refused
-from fakedev.fleet.events import ClearFault
+from fakedev.fleet.events import ClearFaults
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import Connections, Layout, Links, Pcie, Server
 from fakedev.fleet.spec.fleet_spec import DeviceSpec
@@ -73,7 +73,7 @@ class TestLink:
         assert fleet.pcie_tx_bytes_per_second[0] == pytest.approx(MOST * share)
         assert link(fleet, 1) == (5, 16, 32)
         assert fleet.pcie_tx_bytes_per_second[1] == pytest.approx(MOST)
-        fleet.apply(ClearFault("f2"))
+        fleet.apply(ClearFaults(("f2",)))
         advance(fleet, 1)
         assert link(fleet) == (5, 16, 32)
         assert fleet.pcie_tx_bytes_per_second[0] == pytest.approx(MOST)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fakedev.fleet.events import ClearFault
+from fakedev.fleet.events import ClearFaults
 from fakedev.fleet.explanation import explain
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.quantities import ERROR_COUNTERS
@@ -242,7 +242,7 @@ class TestBoards:
         assert (fault in fleet.faults.by_id) == (code in (61, 62, 74, 79, 95, 119, 120))
         inject(fleet, kind="reset", devices="all")
         for each in list(fleet.faults.by_id):
-            fleet.apply(ClearFault(each))
+            fleet.apply(ClearFaults((each,)))
         advance(fleet, 2)
         assert not fleet.faults.by_id
         assert shown(fleet, "lost", 1) == 0

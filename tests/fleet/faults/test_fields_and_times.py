@@ -7,7 +7,7 @@ import pytest
 
 from fakedev.base.errors import FieldError, Refused
 from fakedev.fleet.door import fault_id_of
-from fakedev.fleet.events import ClearFault
+from fakedev.fleet.events import ClearFaults
 from fakedev.fleet.spec.fault_kinds import KINDS, PARAMETERS, fault_from_fields, fields_of_fault
 from fakedev.fleet.verbs import WORKLOAD_GRAMMAR
 from tests.support.fleet.faulty_fleets import boards_of, busy, cleared, inject, shown
@@ -86,7 +86,7 @@ class TestTimes:
             cleared(fleet, fault)
         assert (shown(fleet, "hung"), fleet.lost.tolist(), dict(fleet.faults.by_id)) == (0, [0, 0], {})
         with pytest.raises(Refused, match="no fault"):
-            fleet.apply(ClearFault(hang))
+            fleet.apply(ClearFaults((hang,)))
 
     def test_start_and_duration(self) -> None:
         fleet = busy(10)

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 from fakedev.base.errors import Refused
 from fakedev.fleet.charts import summary
 from fakedev.fleet.entities.state import Level
-from fakedev.fleet.events import ClearFault, InjectFault, Stamped, event_from_fields, event_to_fields
+from fakedev.fleet.events import ClearFaults, InjectFault, Stamped, event_from_fields, event_to_fields
 from fakedev.fleet.faults.page_faults import FROZEN_TIMES
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.levels import HEALTH, health
@@ -104,7 +104,7 @@ class AnyFaults(RuleBasedStateMachine):
     @precondition(lambda self: any(not each.is_cleared for each in self.fleet.faults.by_id.values()))
     def repair(self, place: int) -> None:
         ids = [each.fault_id for each in self.fleet.faults.by_id.values() if not each.is_cleared]
-        self.fleet.apply(ClearFault(ids[place % len(ids)]))
+        self.fleet.apply(ClearFaults((ids[place % len(ids)],)))
 
     @rule(ticks=st.integers(1, 12))
     def advance(self, ticks: int) -> None:
@@ -216,7 +216,7 @@ class AnyFaults(RuleBasedStateMachine):
             return
         for each in list(self.fleet.faults.by_id.values()):
             if not each.is_cleared:
-                self.fleet.apply(ClearFault(each.fault_id))
+                self.fleet.apply(ClearFaults((each.fault_id,)))
         self.fleet.advance()
         assert not self.fleet.faults.by_id
         level = self.fleet.state.levels["device"]

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 
 from fakedev.base.errors import Refused
-from fakedev.fleet.events import ClearFault
+from fakedev.fleet.events import ClearFaults
 from fakedev.fleet.links.link_levels import RATES
 from fakedev.fleet.spec.fleet_spec import PoolSpec
 from tests.support.examples import examples
@@ -79,7 +79,7 @@ class AnyLinks(RuleBasedStateMachine):
     @precondition(lambda self: any(not each.is_cleared for each in self.fleet.faults.by_id.values()))
     def repair(self, place: int) -> None:
         ids = [each.fault_id for each in self.fleet.faults.by_id.values() if not each.is_cleared]
-        self.fleet.apply(ClearFault(ids[place % len(ids)]))
+        self.fleet.apply(ClearFaults((ids[place % len(ids)],)))
 
     @rule(h_nodes=st.integers(1, 2), m_devices=st.integers(4, 6))
     def reload(self, h_nodes: int, m_devices: int) -> None:
@@ -118,7 +118,7 @@ class AnyLinks(RuleBasedStateMachine):
         if hasattr(self, "fleet"):
             for each in list(self.fleet.faults.by_id.values()):
                 if not each.is_cleared:
-                    self.fleet.apply(ClearFault(each.fault_id))
+                    self.fleet.apply(ClearFaults((each.fault_id,)))
             for _ in range(300):
                 self.fleet.advance()
                 if not self.fleet.state.levels["device"].arrays["lost"].any():

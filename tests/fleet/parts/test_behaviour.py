@@ -147,19 +147,19 @@ class TestWork:
         start(fleet, "dgx-0/1/1", pod="train")
         advance(fleet, 1)
         node = fleet.roster.nodes[0]
-        assert [facts["pod"] for facts in fleet.facts(node)] == [""] * 4
-        assert [(unit, facts["pod"], facts["mig_id"]) for unit, facts in fleet.part_facts(node)] == [
+        assert [facts["pod"] for facts in fleet.labels.facts(node)] == [""] * 4
+        assert [(unit, facts["pod"], facts["mig_id"]) for unit, facts in fleet.labels.part_facts(node)] == [
             (4, "", "1"), (5, "train", "5"), (6, "", "13"),
         ]  # fmt: skip
 
     def test_names(self) -> None:
         """UUIDs are of version 5, as those of real instances, and do not change when others come."""
         fleet = divided_fleet()
-        uuids = [facts["part_uuid"] for _, facts in fleet.part_facts(fleet.roster.nodes[0])]
+        uuids = [facts["part_uuid"] for _, facts in fleet.labels.part_facts(fleet.roster.nodes[0])]
         assert len(set(uuids)) == 3
         assert {uuid[14] for uuid in uuids} == {"5"}
         other = make_fleet(divided_pool(parts=ROUND_PARTS[1:]))
-        assert [facts["part_uuid"] for _, facts in other.part_facts(other.roster.nodes[0])] == uuids[1:]
+        assert [facts["part_uuid"] for _, facts in other.labels.part_facts(other.roster.nodes[0])] == uuids[1:]
 
     def test_throttled(self) -> None:
         fleet = make_fleet(divided_pool(parts=parts_of("3g.20gb", "3g.20gb"), device_type=catalog_type("a100")))
@@ -278,7 +278,8 @@ class TestReload:
         assert ended(fleet) == []
         assert of_parts(fleet, "memory_read_bytes")[4] > read
         assert [fleet.roster.unit_name(int(unit)) for unit in fleet.workloads.by_id[stays].devices] == ["dgx-0/1/1"]
-        assert [facts["pod"] for _, facts in fleet.part_facts(fleet.roster.nodes[0])] == ["", "", "", "", "p", ""]
+        pods = [facts["pod"] for _, facts in fleet.labels.part_facts(fleet.roster.nodes[0])]
+        assert pods == ["", "", "", "", "p", ""]
         check_parts(fleet, fleet.state)
 
     def test_divided(self) -> None:

@@ -79,7 +79,7 @@ class AnyDivision(RuleBasedStateMachine):
             for unit in units.tolist():
                 held.setdefault(unit, set()).add(each.spec.pod)
         if not self.fleet.faults.stale():
-            for unit, facts in self.fleet.part_facts(self.fleet.roster.nodes[0]):
+            for unit, facts in self.fleet.labels.part_facts(self.fleet.roster.nodes[0]):
                 assert facts["pod"] in held.get(unit, set()) | {""}
 
     @invariant()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fakedev.base.errors import Refused
-from fakedev.fleet.events import ClearFault
+from fakedev.fleet.events import ClearFaults
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.facts import faults_of_link
 from fakedev.fleet.links.link_levels import link_history
@@ -116,7 +116,7 @@ class TestFabric:
 
     def test_a_partition_is_a_clique_of_its_own(self) -> None:
         fleet = make_fleet(racks_of(replace(_RACKS, partition=8)), seed=3)
-        facts = [fleet.facts(node)[0] for node in fleet.roster.nodes]
+        facts = [fleet.labels.facts(node)[0] for node in fleet.roster.nodes]
         assert [fact["fabric_clique_id"] for fact in facts] == ["0", "0", "1", "1"] * 2
         assert len({fact["fabric_cluster_uuid"] for fact in facts}) == 2
         start(fleet, "nvl-0/*", "100:0:0", metrics={"fabric-tx": "50%"})
@@ -286,7 +286,7 @@ class TestDomains:
         late = start(fleet, "nvl-[2-3]/*", "20:0:0", metrics={"fabric-tx": "10%"})
         [verdict] = fleet.advance()
         assert (verdict.workload_id, verdict.code) == (late, 1) and "IMEX daemon of nvl-2/0 is down" in verdict.text
-        fleet.apply(ClearFault(fault))
+        fleet.apply(ClearFaults((fault,)))
         verdicts = [*fleet.advance(), *fleet.advance()]
         assert [verdict.workload_id for verdict in verdicts] == [wide]
         assert "started anew" in verdicts[0].text
@@ -299,7 +299,7 @@ class TestDomains:
         words = [f"nvl-{gpu // 4}/{gpu % 4}" for gpu in range(size)]
         start(fleet, ",".join(words), "100:0:0", kind="training", metrics={"fabric-tx": "40%"})
         advance(fleet, 3)
-        facts = [own for node in fleet.roster.nodes for own in fleet.facts(node)]
+        facts = [own for node in fleet.roster.nodes for own in fleet.labels.facts(node)]
         assert [int(own["fabric_clique_id"]) for own in facts] == [gpu // size for gpu in range(72)]
         arrays = fleet.state.levels["device"].arrays
         sent, received = arrays["fabric_tx_bytes_per_second"], arrays["fabric_rx_bytes_per_second"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fakedev.exporters import checks
-from fakedev.exporters.identity import LabelSpec, Layout, NumberFormat, RowSpec
+from fakedev.exporters.identity import LabelSpec, NumberFormat, PageLayout, RowSpec
 from fakedev.exporters.settings.catalog import Catalog
 from fakedev.exporters.settings.families import LEVELS
 from fakedev.fleet.devices.relations import Relations
@@ -105,7 +105,7 @@ def test_own_device_type() -> None:
 
 def test_own_identity() -> None:
     identity = loaded(TEXT, {"dev.yaml": DEVICE, "id.yaml": IDENTITY}).identities["a"]
-    assert (identity.title, identity.layout, identity.openmetrics) == ("acme@2", Layout.FAMILIES, False)
+    assert (identity.title, identity.layout, identity.openmetrics) == ("acme@2", PageLayout.FAMILIES, False)
     power, warp = identity.families
     assert (power.kind, power.number, power.rows) == ("gauge", NumberFormat.FIXED6, (RowSpec("power_watts"),))
     assert warp.rows == (

@@ -19,7 +19,7 @@ from tests.support.fleet.fleets import labels_of, make_fleet, pool_of, start, st
 
 def pods(fleet: Fleet) -> list[list[str]]:
     """For each device of dgx-0 all containers on it, as pod/container."""
-    shared = fleet.shared_facts(fleet.roster.nodes[0])
+    shared = fleet.labels.shared_facts(fleet.roster.nodes[0])
     return [[f"{facts['pod']}/{facts['container']}" for facts in each] for each in shared]
 
 
@@ -67,11 +67,11 @@ class TestAttribution:
         ):
             happens()
             fleet.advance()
-            seen.append((fleet.labels_version(one), fleet.labels_version(one, is_shared=True)))
+            seen.append((fleet.labels.version(one), fleet.labels.version(one, is_shared=True)))
         firsts, shared = zip(*seen, strict=True)
         assert len(set(firsts)) == 1
         assert len(set(shared)) == 3
-        assert fleet.labels_version(two, is_shared=True) == 0
+        assert fleet.labels.version(two, is_shared=True) == 0
 
     def test_a_node_has_a_new_version_when_a_label_changed(self) -> None:
         """Only that node, and only when what is shown changed: label texts are kept by this."""
@@ -79,28 +79,28 @@ class TestAttribution:
         one, two, three = fleet.roster.nodes
         start(fleet, "dgx-1/0", pod="first")
         fleet.advance()
-        assert [fleet.labels_version(node) for node in (one, two, three)] == [0, fleet.state.labels_version, 0]
-        version = fleet.labels_version(two)
+        assert [fleet.labels.version(node) for node in (one, two, three)] == [0, fleet.state.labels_version, 0]
+        version = fleet.labels.version(two)
         second = start(fleet, "dgx-1/0", pod="second")
         fleet.advance()
         stop(fleet, second)
         fleet.advance()
-        assert fleet.labels_version(two) == version
+        assert fleet.labels.version(two) == version
 
 
 class TestLabelsOfWorkloads:
     def test_they_come_and_go_with_the_pod(self) -> None:
         fleet = make_fleet()
         node = fleet.roster.nodes[0]
-        before = fleet.facts(node)
+        before = fleet.labels.facts(node)
         workload_id = start(fleet, "card1", pod="p", labels={"dra_claim_name": "one", "uuid": "stolen"})
         fleet.advance()
-        after = fleet.facts(node)
+        after = fleet.labels.facts(node)
         assert after[1] == {**before[1], "pod": "p", "dra_claim_name": "one"}
         assert [after[0], *after[2:]] == [before[0], *before[2:]]
         stop(fleet, workload_id)
         fleet.advance()
-        assert fleet.facts(node) == before
+        assert fleet.labels.facts(node) == before
 
     def test_each_container_on_a_shared_device_has_its_own(self) -> None:
         """No label of the first is shown with the second; several workloads of a container are one, as the first."""
@@ -109,7 +109,7 @@ class TestLabelsOfWorkloads:
         start(fleet, "card0", pod="p", container="a", labels={"dra_claim_name": "two"})
         start(fleet, "card0", pod="p", container="b", labels={"team": "ml"})
         fleet.advance()
-        shared = fleet.shared_facts(fleet.roster.nodes[0])[0]
+        shared = fleet.labels.shared_facts(fleet.roster.nodes[0])[0]
         assert [(each["container"], each.get("dra_claim_name"), each.get("team")) for each in shared] == [
             ("a", "one", None), ("b", None, "ml"),
         ]  # fmt: skip
@@ -119,11 +119,12 @@ class TestLabelsOfWorkloads:
         start(fleet, "dgx-0/0/1", pod="p", labels={"dra_mig_profile": "1g.10gb"})
         fleet.advance()
         node = fleet.roster.nodes[0]
-        profiles = [facts.get("dra_mig_profile") for _, facts in fleet.part_facts(node)]
+        profiles = [facts.get("dra_mig_profile") for _, facts in fleet.labels.part_facts(node)]
         assert profiles == [None, "1g.10gb", None]
-        assert [[fact.get("dra_mig_profile") for fact in facts] for _, facts in fleet.shared_part_facts(node)] == [
-            [None], ["1g.10gb"], [None],
-        ]  # fmt: skip
+        shared_profiles = [
+            [fact.get("dra_mig_profile") for fact in facts] for _, facts in fleet.labels.shared_part_facts(node)
+        ]
+        assert shared_profiles == [[None], ["1g.10gb"], [None]]
 
 
 CODE = LabelSpec("err_code", "{xid}")

@@ -195,7 +195,7 @@ async def test_a_server_that_comes_back(api: ClusterApi, connect: Connect) -> No
             self.words.append("lost")
 
     client, seen = connect(api.server), Recorder()
-    watch = Watch(client, NODES, seen)
+    watch = Watch(client, NODES, seen, lost=seen.lost)
     watch.start()
     await within(client.merge_patch(f"{NODES}/dgx-0", {"metadata": {"labels": {"a": "b"}}}))
     await within(api.stop())

@@ -64,7 +64,7 @@ def seen() -> Recorder:
 @pytest.fixture
 def watch(client: ApiClient, reactor: LinkedReactor, seen: Recorder) -> Watch:
     """A watch of pods that has begun."""
-    watch = Watch(client, PODS, seen)
+    watch = Watch(client, PODS, seen, lost=seen.lost)
     watch.start()
     reactor.settle()
     return watch
@@ -95,7 +95,7 @@ def test_long_lists_come_in_pages(client: ApiClient, api: ClusterApi, reactor: L
     """100 objects each; changes between two pages are not lost."""
     for number in range(600):
         api.add(node(f"dgx-{number}"))
-    watch = Watch(client, NODES, seen)
+    watch = Watch(client, NODES, seen, lost=seen.lost)
     watch.start()
     while not api.requests["list", "nodes", 200]:
         reactor.advance(0)
@@ -112,7 +112,7 @@ def test_selectors_are_the_servers_work(
     """A node whose label is removed is deleted for the watch."""
     api.add(node("ours", {"fakedev/pool": "dgx"}))
     api.add(node("other"))
-    Watch(client, NODES, seen, query={"labelSelector": "fakedev/pool"}).start()
+    Watch(client, NODES, seen, query={"labelSelector": "fakedev/pool"}, lost=seen.lost).start()
     reactor.settle()
     api.modify("nodes", "other", {"metadata": {"labels": {"x": "y"}}})
     api.modify("nodes", "ours", {"metadata": {"labels": {"fakedev/pool": None}}})
@@ -133,7 +133,7 @@ def test_only_what_is_needed_is_kept(client: ApiClient, reactor: LinkedReactor, 
         return None if name == "a" else name
 
     seen = Names()
-    Watch(client, PODS, seen, read=read).start()
+    Watch(client, PODS, seen, read=read, lost=seen.lost).start()
     reactor.settle()
     api.modify("pods", "a", {"metadata": {"labels": {"x": "y"}}})
     api.modify("pods", "b", {"metadata": {"labels": {"x": "y"}}})
@@ -273,7 +273,7 @@ def test_a_server_that_is_down_at_the_start(api: ClusterApi, client: ApiClient, 
     api.stop()
     watches = [Recorder() for _ in range(4)]
     for each in watches:
-        Watch(client, PODS, each).start()
+        Watch(client, PODS, each, lost=each.lost).start()
     reactor.pass_seconds(60)
     assert [each.words for each in watches] == [["lost"]] * 4
     assert client.statistics.requests["list", "pods", 0] <= 12
@@ -287,7 +287,7 @@ def test_what_is_forbidden_is_tried_again(
 ) -> None:
     """With a line for the role; when the rule is there, the watch goes on by itself."""
     failure = api.forbid("list", "pods")
-    Watch(client, PODS, seen).start()
+    Watch(client, PODS, seen, lost=seen.lost).start()
     reactor.pass_seconds(100)
     assert seen.words == ["lost"]
     assert api.requests["list", "pods", 403] <= 12
@@ -302,7 +302,7 @@ def test_a_watch_that_is_forbidden_lists_ever_more_rarely(
     api: ClusterApi, reactor: LinkedReactor, client: ApiClient, seen: Recorder
 ) -> None:
     api.forbid("watch", "pods")
-    Watch(client, PODS, seen).start()
+    Watch(client, PODS, seen, lost=seen.lost).start()
     reactor.pass_seconds(100)
     assert api.requests["list", "pods", 200] <= 12
     assert 'verbs: ["watch"]' in client.open_problems.texts[0]
@@ -312,7 +312,7 @@ def test_a_busy_server_is_left_alone_as_long_as_it_says(
     api: ClusterApi, client: ApiClient, reactor: LinkedReactor, seen: Recorder
 ) -> None:
     api.fail(429, "list", retry_after_seconds=9)
-    Watch(client, PODS, seen).start()
+    Watch(client, PODS, seen, lost=seen.lost).start()
     reactor.pass_seconds(8.9)
     assert api.requests.total() == 1
     reactor.pass_seconds(0.5)
@@ -356,7 +356,7 @@ def test_a_mistake_of_the_handler_does_not_end_the_watch(
             raise RuntimeError("a mistake")
 
     seen = Broken()
-    Watch(client, PODS, seen).start()
+    Watch(client, PODS, seen, lost=seen.lost).start()
     reactor.settle()
     api.add(pod("c"))
     api.add(pod("d"))
@@ -373,7 +373,7 @@ def test_an_object_that_cannot_be_read_is_left_out(
             raise KeyError("a mistake")
         return item
 
-    Watch(client, PODS, seen, read=read).start()
+    Watch(client, PODS, seen, read=read, lost=seen.lost).start()
     reactor.settle()
     api.add(pod("c"))
     api.add(pod("d"))
@@ -388,7 +388,7 @@ def test_the_handler_may_stop_the_watch(
 ) -> None:
     seen = Recorder()
     monkeypatch.setattr(seen, word, lambda _: (seen.told.append((word, "")), watch.stop()))
-    watch = Watch(client, PODS, seen)
+    watch = Watch(client, PODS, seen, lost=seen.lost)
     watch.start()
     reactor.settle()
     api.add(pod("c"))

@@ -101,7 +101,7 @@ class TestSharing:
         page = cluster.get("/workloads/metrics").body.decode()
         assert all(f'pod="p{number}"' in page for number in range(9))
         fleet = cluster.app.fleet
-        (shared, *others) = fleet.shared_facts(fleet.roster.node("a"))  # type: ignore[arg-type]
+        (shared, *others) = fleet.labels.shared_facts(fleet.roster.node("a"))  # type: ignore[arg-type]
         assert {facts["pod"] for facts in shared} == {"p0", "p8"}
         assert all(len(facts) == 1 for facts in others)
 

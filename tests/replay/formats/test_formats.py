@@ -13,7 +13,7 @@ from fakedev.replay.formats.spot import JOBS as SPOT_JOBS
 from fakedev.replay.formats.spot import NODES as SPOT_NODES
 from fakedev.replay.formats.spot import read_spot
 from fakedev.replay.table_reader import MOST_PROBLEMS, TraceProblems
-from fakedev.replay.trace import Job, TraceNode, Window, within
+from fakedev.replay.trace import TraceJob, TraceNode, Window, within
 from tests.support.trace_files import MadeFolder
 
 _NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,96000,1,8,G2\nn1,96000,1,0,\n"
@@ -33,8 +33,8 @@ def test_openb_takes_columns_in_any_order_and_leaves_out_what_never_had_a_gpu() 
     trace = read_openb(MadeFolder({NODES: _NODES, PODS: pods}))
     assert trace.nodes == [TraceNode("n0", "G2", 8)]
     assert trace.jobs == [
-        Job("a", 10, 20, 100, 1, 470, models=("V100M16", "T4")),
-        Job("b", 10, 30, 100, 2),
+        TraceJob("a", 10, 20, 100, 1, 470, models=("V100M16", "T4")),
+        TraceJob("b", 10, 30, 100, 2),
     ]
     assert trace.left_out == {"nodes without GPUs": 1, "pods without GPUs": 1, "pods that never ran": 1}
 
@@ -117,7 +117,7 @@ def test_gentd26_joins_duty_cycle_and_memory_and_begins_at_its_first_value() -> 
     usage = "value,timestamp_anon,container_ip\n5,1057,p1\n0,1000,p1\n9,1114,p2\n"
     memory = "value,timestamp_anon,container_ip\n1024,1000,p1\n2048,1057,p1\n1,9999,p1\n"
     trace = read_gentd26(MadeFolder({USAGE: usage, MEMORY: memory}))
-    assert trace.jobs == [Job("p1", 0, 0, 114, series="p1"), Job("p2", 114, 114, 174, series="p2")]
+    assert trace.jobs == [TraceJob("p1", 0, 0, 114, series="p1"), TraceJob("p2", 114, 114, 174, series="p2")]
     assert trace.series["p1"].usage.tolist() == [0, 5]
     assert np.asarray(trace.series["p1"].memory_bytes).tolist() == [1024, 2048]
     assert trace.series["p2"].memory_bytes is None
@@ -165,7 +165,7 @@ def test_logs_of_slurm() -> None:
         "4,u,1,8,1,CANCELLED,2023-02-28 16:00:00,None,2023-02-28 16:02:00,0,0\n"
     )
     trace = read_helios(MadeFolder({HELIOS: log, HELIOS_GPUS: "date,vc1,total\n2020-09-01,8,16\n2020-09-02,8,26\n"}))
-    assert trace.jobs == [Job("1", 10, 20, 600, 4, has_failed=True), Job("2", 0, 60, 120)]
+    assert trace.jobs == [TraceJob("1", 10, 20, 600, 4, has_failed=True), TraceJob("2", 0, 60, 120)]
     assert trace.left_out == {"jobs without GPUs": 1, "jobs that never ran": 1}
     assert trace.nodes == [TraceNode(f"node-{number}", "", 8) for number in range(3)]
 
@@ -176,7 +176,7 @@ def test_a_job_on_several_nodes(name: str) -> None:
     log = _LOG + "x,u,3,20,1,FAILED,2023-05-17 11:00:58+00:00,2023-05-17 11:01:08+00:00,2023-05-17 11:01:16+00:00,0,0\n"
     trace = read_acme(MadeFolder({name: log}))
     assert trace.jobs == [
-        Job(f"x-{number}", 0, 10, 18, devices, models=("A100",), has_failed=True)
+        TraceJob(f"x-{number}", 0, 10, 18, devices, models=("A100",), has_failed=True)
         for number, devices in enumerate((7, 7, 6))
     ]
     assert trace.nodes == [TraceNode(f"node-{number}", "A100", 8) for number in range(3)]
@@ -207,9 +207,9 @@ def test_spot() -> None:
     trace = read_spot(MadeFolder({SPOT_NODES: nodes, SPOT_JOBS: jobs}))
     assert trace.nodes == [TraceNode("node-0", "A10", 1), TraceNode("node-1", "H800", 8)]
     assert trace.jobs == [
-        Job("a", 0, 0, 50, models=("A10",)),
-        Job("b-0", 5, 5, 15, 4, models=("H800",)),
-        Job("b-1", 5, 5, 15, 4, models=("H800",)),
+        TraceJob("a", 0, 0, 50, models=("A10",)),
+        TraceJob("b-0", 5, 5, 15, 4, models=("H800",)),
+        TraceJob("b-1", 5, 5, 15, 4, models=("H800",)),
     ]
     assert trace.left_out == {"jobs without GPUs": 1}
     (found,) = problems_of(read_spot, {SPOT_NODES: nodes, SPOT_JOBS: jobs + "d,A10,1,9999,0,5\n"})

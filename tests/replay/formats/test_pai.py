@@ -6,7 +6,7 @@ import pytest
 
 from fakedev.replay.formats.pai import INSTANCES, JOBS, MACHINES, SENSORS, TASKS, read_pai
 from fakedev.replay.table_reader import TraceProblems
-from fakedev.replay.trace import Job, TraceNode, Window
+from fakedev.replay.trace import TraceJob, TraceNode, Window
 from tests.support.trace_files import MadeFolder
 
 _FILES = {
@@ -33,9 +33,9 @@ def test_instances_with_gpus_are_jobs_at_their_place() -> None:
     trace = read_pai(MadeFolder(_FILES))
     assert trace.nodes == [TraceNode("m1", "T4", 2), TraceNode("m2", "MISC", 8)]
     assert trace.jobs == [
-        Job("w1", 90, 101, 160, 1, 500, "m1", series="w1", indices=(1,)),
-        Job("w2", 102, 102, 160, 2, node="m2", series="w2", has_failed=True),
-        Job("w2-1", 110, 110, 120, 2, node="m2", has_failed=True),
+        TraceJob("w1", 90, 101, 160, 1, 500, "m1", series="w1", indices=(1,)),
+        TraceJob("w2", 102, 102, 160, 2, node="m2", series="w2", has_failed=True),
+        TraceJob("w2-1", 110, 110, 120, 2, node="m2", has_failed=True),
     ]
     assert trace.left_out == {
         "machines without GPUs": 1,

@@ -8,7 +8,7 @@ import pytest
 
 from fakedev.replay.formats.philly import JOBS, MACHINES, USAGE, read_philly
 from fakedev.replay.table_reader import TraceProblems
-from fakedev.replay.trace import Job, TraceNode, Window
+from fakedev.replay.trace import TraceJob, TraceNode, Window
 from tests.support.trace_files import MadeFolder
 
 _MACHINES = "machineId,number of GPUs,single GPU mem\nm1,2, 12GB\nm2,8, 24GB\n"
@@ -36,10 +36,10 @@ def test_each_gpu_of_each_attempt_is_a_job_at_its_place() -> None:
     )
     trace = read_philly(MadeFolder(log(two, job("b", "01:00:30", attempt("01:00:30", "01:10:00", m1=["gpu0"])))))
     assert trace.jobs == [
-        Job("a-0-m2-gpu0", 0, 60, 120, node="m2", indices=(0,), pod="a-0-m2"),
-        Job("a-0-m2-gpu1", 0, 60, 120, node="m2", indices=(1,), pod="a-0-m2"),
-        Job("a-1-m1-gpu1", 0, 300, 600, node="m1", indices=(1,), pod="a-1-m1"),
-        Job("b-0-m1-gpu0", 30, 30, 600, node="m1", indices=(0,), pod="b-0-m1"),
+        TraceJob("a-0-m2-gpu0", 0, 60, 120, node="m2", indices=(0,), pod="a-0-m2"),
+        TraceJob("a-0-m2-gpu1", 0, 60, 120, node="m2", indices=(1,), pod="a-0-m2"),
+        TraceJob("a-1-m1-gpu1", 0, 300, 600, node="m1", indices=(1,), pod="a-1-m1"),
+        TraceJob("b-0-m1-gpu0", 30, 30, 600, node="m1", indices=(0,), pod="b-0-m1"),
     ]
     assert trace.nodes == [TraceNode("m1", "", 2), TraceNode("m2", "", 2)]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from fakedev.fleet.events import DropWorkload
+from fakedev.fleet.events import DropWorkloads
 from fakedev.fleet.record import read_record
 from tests.support.programs.asynchronous import FLEET, AsyncService, assert_run_again, at_once, eventually, serve
 from tests.support.programs.processes import StartAsync
@@ -67,7 +67,7 @@ async def test_a_session_with_real_sockets(start_async: StartAsync, tmp_path: Pa
     await watched(service, seen, tick + 315)
     assert await service.program.stop() == 0
     _, events = read_record(record.read_bytes())
-    assert isinstance(events[-1].event, DropWorkload)
+    assert isinstance(events[-1].event, DropWorkloads)
     (tmp_path / "fakedev.yaml").unlink()
     assert len(set(seen.values())) > 15
     await assert_run_again(start_async, record, seen, pages)

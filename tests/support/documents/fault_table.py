@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fakedev.fleet.events import ClearFault
+from fakedev.fleet.events import ClearFaults
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fault_kinds import KINDS, FaultKind, Scope
 from fakedev.fleet.spec.quantities import INTEGRALS, OF_FABRIC, OF_MODULES
@@ -110,7 +110,7 @@ def _measured() -> list[tuple[list[str], bool, list[str]]]:
             moved[place - 2] |= _differences(fleet, place, like)
     ended = [work[place] not in fleet.workloads.by_id for place in range(2, len(CASES) + 2)]
     for fault_id in list(fleet.faults.by_id):
-        fleet.apply(ClearFault(fault_id))
+        fleet.apply(ClearFaults((fault_id,)))
     advance(fleet, 1)
     for place, has_ended in enumerate(ended, 2):
         if has_ended:

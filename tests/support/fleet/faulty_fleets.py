@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fakedev.fleet.door import fault_id_of
-from fakedev.fleet.events import ClearFault, InjectFault
+from fakedev.fleet.events import ClearFaults, InjectFault
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import DeviceType, Layout
 from fakedev.fleet.spec.fault_kinds import fault_from_fields
@@ -44,7 +44,7 @@ def inject(fleet: Fleet, **fields: object) -> str:
 
 def cleared(fleet: Fleet, fault_id: str, ticks: int = 1) -> None:
     """Clear a fault, and wait."""
-    fleet.apply(ClearFault(fault_id))
+    fleet.apply(ClearFaults((fault_id,)))
     advance(fleet, ticks)
 
 

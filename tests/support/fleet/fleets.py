@@ -9,7 +9,7 @@ from typing import Any
 from fakedev.exporters.workload_page import workload_pages
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.door import workload_id_of
-from fakedev.fleet.events import Reload, Stamped, StartWorkload, StopWorkload
+from fakedev.fleet.events import Reload, Stamped, StartWorkload, StopWorkloads
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import DeviceType, Range
 from fakedev.fleet.spec.fleet_spec import FleetSpec, NodeSpec, PoolSpec
@@ -66,7 +66,7 @@ def start(fleet: Fleet, devices: str = "card0", profile: str = "50:0:0", **field
 
 def stop(fleet: Fleet, workload_id: str) -> None:
     """Stop a workload."""
-    fleet.apply(StopWorkload(workload_id))
+    fleet.apply(StopWorkloads((workload_id,)))
 
 
 def stop_any(fleet: Fleet, place: int) -> None:
@@ -121,4 +121,4 @@ def labels_of(fleet: Fleet, node: str, names: Sequence[str]) -> list[tuple[str, 
     """Some facts of each device of a node."""
     found = fleet.roster.node(node)
     assert found is not None, node
-    return [tuple(facts[name] for name in names) for facts in fleet.facts(found)]
+    return [tuple(facts[name] for name in names) for facts in fleet.labels.facts(found)]

@@ -199,7 +199,7 @@ def shown_of(fleet: Fleet, names: Sequence[str]) -> dict[str, Any]:
     for name in names:
         node = fleet.roster.node(name)
         assert node is not None, name
-        found[name] = node_states(fleet, node), fleet.facts(node), page(fleet, "dcgm@4.8.2", [name])
+        found[name] = node_states(fleet, node), fleet.labels.facts(node), page(fleet, "dcgm@4.8.2", [name])
     found["faults"] = dict(_faults_on(fleet, set(names)))
     return found
 

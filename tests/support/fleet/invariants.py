@@ -19,7 +19,7 @@ from fakedev.config.load import load
 from fakedev.fleet.boards.conditions import Conditions, unless_changed
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.entities.state import Level
-from fakedev.fleet.events import ClearFault, InjectFault, Reload, StartWorkload, StopWorkload
+from fakedev.fleet.events import ClearFaults, InjectFault, Reload, StartWorkload, StopWorkloads
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fault_kinds import KINDS, fault_from_fields
 from fakedev.fleet.spec.fleet_spec import FleetSpec
@@ -293,7 +293,7 @@ class Day:
     def _stop(self) -> None:
         ids = [each for each in self.fleet.workloads.by_id if not self.fleet.intake.is_ending(each)]
         if ids:
-            self.fleet.apply(StopWorkload(self._rng.choice(sorted(ids))))
+            self.fleet.apply(StopWorkloads((self._rng.choice(sorted(ids)),)))
 
     def _inject(self) -> None:
         rng = self._rng
@@ -334,7 +334,7 @@ class Day:
     def _clear(self) -> None:
         ids = [each.fault_id for each in self.fleet.faults.by_id.values() if not each.is_cleared]
         if ids:
-            self.fleet.apply(ClearFault(self._rng.choice(sorted(ids))))
+            self.fleet.apply(ClearFaults((self._rng.choice(sorted(ids)),)))
 
 
 def random_days(device_ticks: int, tick_seconds: float, nodes: int = 4, seed: int = 1, ticks_each: int = 200) -> Found:
