@@ -98,7 +98,7 @@ class DeviceCatalog:
         """What a file of the catalog holds; None when it is wrong."""
         text, shown = self._files.read_catalog(folder, entry.file), f"catalog/{folder}/{entry.file}"
         prepared = self._files.prepared_tree(folder, entry.file)
-        node = read_prepared(prepared, text, shown, report) or read_document(text, shown, report)
+        node = read_prepared(prepared, text, shown) or read_document(text, shown, report)
         return None if node is None else self._load_node(folder, node, entry.version, report)
 
     def _load_node(self, folder: str, node: Node, version: str, report: Report) -> object:
