@@ -27,7 +27,6 @@ from fakedev.api.nodes import Find, NodeList, describe_identities, unknown_pool
 from fakedev.api.queues import QueueList, QueueStates
 from fakedev.api.racks import RackList
 from fakedev.api.static import PageFiles
-from fakedev.api.why import Why
 from fakedev.api.workloads import FaultsApi, Over, WorkloadList, fault_kinds
 from fakedev.base.steps import Steps
 from fakedev.config.configuration import Configuration, WebEndpoint
@@ -61,6 +60,7 @@ from fakedev.web.settings import WebConfigSource
 from fakedev.web.site import Site
 
 if TYPE_CHECKING:
+    from fakedev.api.why import Why
     from fakedev.scenario.live import LiveScenario
     from fakedev.tester.load_run import LoadTester
 
@@ -130,7 +130,7 @@ def add_api(root: Resource, program: Program) -> None:
         paths.IDENTITIES: ApiPage(partial(describe_identities, fleet, pages)),
         paths.JOURNAL: JournalApi(fleet),
         paths.EXPORTERS: ApiPage(program.exporters.describe),
-        paths.WHY: Why(pages, program.queues, program.exporters, program.ticker, program.own_metrics, history),
+        paths.WHY: Explanations(program),
         paths.CLOCK: Clock(fleet, program.ticker),
         paths.RESET: ResetApi(program.hub),
         paths.QUEUES: QueueList(program.queues, program.queue_history),
@@ -158,6 +158,27 @@ class OpenApi(ApiResource):
         from fakedev.api.openapi import describe_api  # noqa: PLC0415 - loaded just now, in a thread
 
         return json_response(describe_api())
+
+
+class Explanations(ApiResource):
+    """/api/v1/why, whose modules are loaded with the first question."""
+
+    path = paths.WHY
+    _why: Why | None = None
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    async def get(self, request: Request) -> Response:
+        """See :class:`~fakedev.api.why.Why`."""
+        if self._why is None:
+            await load_in_thread(request.site.reactor, "fakedev.api.why")
+            from fakedev.api.why import Why  # noqa: PLC0415 - loaded just now, in a thread
+
+            of, pages = self._program, self._program.pages
+            self._why = Why(pages, of.queues, of.exporters, of.ticker, of.own_metrics, of.history)
+        answer = self._why.get(request)
+        return answer if isinstance(answer, Response) else await answer
 
 
 class Version(ApiResource):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 
 from fakedev.base.errors import printable, shortened
@@ -147,14 +147,14 @@ def scalar_of(place: Place, text: str, quoted: bool = False, json: bool = False,
 class Listing:
     """A list.
 
-    :param weight: how many values it holds, itself counted.
-    :param depth: its levels.
+    :param weight: how many values it holds, itself counted, for the limit of a document in which aliases repeat them.
+    :param depth: its levels, for the same.
     """
 
     place: Place
     items: tuple[Node, ...]
-    weight: int = 1
-    depth: int = 1
+    weight: int = field(default=1, compare=False)
+    depth: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,8 @@ class Table:
 
     place: Place
     entries: tuple[tuple[Scalar, Node], ...]
-    weight: int = 1
-    depth: int = 1
+    weight: int = field(default=1, compare=False)
+    depth: int = field(default=1, compare=False)
 
     def get(self, key: str) -> Node | None:
         return next((value for name, value in self.entries if name.text == key), None)

@@ -10,10 +10,10 @@ import json
 from typing import Any
 from zlib import crc32
 
-from fakedev.schema.places import Node, NodeBuilder, Report
+from fakedev.schema.places import Listing, Node, Place, Scalar, Table, scalar_of
 
 
-def read_prepared(prepared: str, source: str, file: str, report: Report) -> Node | None:
+def read_prepared(prepared: str, source: str, file: str) -> Node | None:
     """The tree of a source; None where it was not prepared, or was prepared of another text.
 
     :param prepared: JSON with the tree, and the CRC-32 of its source in UTF-8.
@@ -22,13 +22,16 @@ def read_prepared(prepared: str, source: str, file: str, report: Report) -> Node
     values = json.loads(prepared or "{}")
     if values.get("crc32") != crc32(source.encode()):
         return None
-    return _node(values["tree"], NodeBuilder(file, report))
+    return _node(values["tree"], file)
 
 
-def _node(values: list[Any], builder: NodeBuilder) -> Node:
+def _node(values: list[Any], file: str) -> Node:
+    """The node without checks: the document of which it was prepared had no problem."""
     line, value, *quoted = values
+    place = Place(file, line)
     if isinstance(value, str):
-        return builder.scalar(value, line, quoted=quoted != [0])
+        return scalar_of(place, value, quoted != [0])
     if isinstance(value, list):
-        return builder.listing([_node(item, builder) for item in value], line)
-    return builder.table([(builder.key(key, at), _node(item, builder)) for key, (at, item) in value.items()], line)
+        return Listing(place, tuple([_node(item, file) for item in value]))
+    entries = [(Scalar(Place(file, at), key, True), _node(item, file)) for key, (at, item) in value.items()]
+    return Table(place, tuple(entries))

@@ -365,6 +365,7 @@ def test_history_of_a_day() -> None:
     assert "lowest" not in fine and "lowest" not in history.of_device(0)
 
 
+@pytest.mark.slow
 def test_a_day_has_gaps_and_reloads() -> None:
     """Ticks that did not show a value do not count; a reload moves the minute under way, a new device has none."""
     history = History(state(0, usage_ratio=[0.25, 1]))
@@ -381,6 +382,7 @@ def test_a_day_has_gaps_and_reloads() -> None:
     assert second["quantities"]["usage_ratio"][0] == pytest.approx((0.25 + 10 * 0.75 + 31 + 9 * 0.5) / 51, abs=5e-4)
 
 
+@pytest.mark.slow
 def test_the_past_of_a_fleet_whose_nodes_left() -> None:
     """It is that of the fleet, whatever devices there are now."""
     history = History(state(0, usage_ratio=[0.5, 1]))
@@ -396,6 +398,7 @@ def test_the_past_of_a_fleet_whose_nodes_left() -> None:
     assert history.of_device(1, 2.0)["quantities"]["usage_ratio"][-1] == 0.5
 
 
+@pytest.mark.slow
 def test_a_fleet_that_grows() -> None:
     """Nodes of a cluster join after the start: then less is kept, as of a fleet that begins with that size."""
     history = History(state(0, usage_ratio=[0, 1]))

@@ -182,6 +182,7 @@ def test_methods_of_collections_and_items(app: MemoryApplication) -> None:
         failed(app.ask(method, path), 405, "method-not-allowed")
 
 
+@pytest.mark.slow
 def test_paging_of_workloads(app: MemoryApplication) -> None:
     """500 at once, the rest by offset; the total is that of all."""
     for number in range(503):

@@ -408,6 +408,7 @@ def test_the_past_of_a_rule() -> None:
         assert app.get("/api/v1/why?of=" + quote(rule % ("", "999y999y"))).status == 400
 
 
+@pytest.mark.slow
 def test_a_divided_fleet() -> None:
     """A metric that instances lack; the pod on an instance; and the past of a rule on whole devices alone."""
     pools = "pools: [{name: m, nodes: [c], device: a100, devices-per-node: 1, mig: [3g.20gb, 1g.5gb]}, "

@@ -85,6 +85,7 @@ def test_progress_of_a_peer() -> None:
     assert stream.getvalue().replace("\x1b[K", "").count("\x1b") == 0
 
 
+@pytest.mark.slow
 def test_nothing_is_written_otherwise() -> None:
     """Every text for a terminal goes through this module; ruff refuses print(). Drivers' programs have their own."""
     calls = {"sys.stdout.write", "sys.stderr.write", "sys.stdout.writelines"}

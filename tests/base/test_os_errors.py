@@ -32,6 +32,7 @@ def test_plain_words(error: BaseException, text: str) -> None:
     assert plain_reason(OSError(errno.ENOENT, ""), {errno.ENOENT: "where?"}) == "where?"
 
 
+@pytest.mark.slow
 def test_one_way_to_show_them() -> None:
     """Only that function asks the system for its texts; one place makes an error that the system reports by number."""
     uses = [

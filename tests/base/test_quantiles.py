@@ -63,6 +63,7 @@ def test_quantiles_rise(values: list[float], shares: list[float]) -> None:
     assert min(values) <= found[0] and found[-1] <= max(values)
 
 
+@pytest.mark.slow
 def test_memory_is_bounded() -> None:
     for error, most in ((FINE, 3456), (COARSE, 348)):
         histogram = filled([1e-7 * 1.0004**step for step in range(100_000)], error)

@@ -57,6 +57,7 @@ def test_units_make_no_difference(milliwatts: list[int]) -> None:
     assert all(same(one, other) for other in others)
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False), st.permutations(range(5)))
 def test_order_makes_no_difference(chance: random.Random, columns: list[int]) -> None:
     """Of columns, and of rows with the same time, which count as one with their mean."""
@@ -110,6 +111,7 @@ def test_a_head_of_many_columns() -> None:
         read(HEAD.strip() + "," * 400_000 + "\n", ROWS)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_cut_anywhere() -> None:
     """It is a shorter run, or is refused."""
     text = HEAD + "".join(ROWS) + "60,1,2,3,4\n"

@@ -331,6 +331,7 @@ class TestDocumentation:
         assert f"| {' | '.join([device['name'], *ranges])} |" in lines
 
 
+@pytest.mark.slow
 def test_a_board_without_memory_of_its_own() -> None:
     """A GB10 has the thirteen families of a page of dcgm-exporter 3.3.5 that was described."""
     families = read_page(sample_page("dcgm@3.3.5", "gb10")[1]).families

@@ -41,6 +41,7 @@ class Sample:
 class TestNvidiaGpuExporter:
     """nvidia-gpu-exporter@1 and @1-nvml."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("version", "code"), [("1", "command_exit_code"), ("1-nvml", "nvml_return_code")])
     def test_a_collection_that_fails(self, version: str, code: str) -> None:
         """While a board is lost, and no longer."""
@@ -52,6 +53,7 @@ class TestNvidiaGpuExporter:
             assert page.rows("nvidia_smi_compute_apps_last_collect_success") == [success]
             assert page.has("nvidia_smi_last_collect_success_timestamp_seconds") == bool(success)
 
+    @pytest.mark.slow
     def test_a_collection_that_is_slow(self) -> None:
         """A late page was collected slowly; the time of the exporter's documents otherwise."""
         late = {"kind": "slow-page", "devices": IDLE, "seconds": 6}
@@ -80,6 +82,7 @@ class TestNvidiaGpuExporter:
         assert page.rows("nvidia_smi_remapped_rows_histogram_max") == [2560]
         assert page.rows("nvidia_smi_ecc_errors_uncorrected_aggregate_sram_l2") == [0, 0]
 
+    @pytest.mark.slow
     def test_pages_or_rows(self) -> None:
         """Boards before Ampere retire pages; no board of these has a fan of its own."""
         for device, pages, rows in (("t4", True, False), ("h100", False, True)):
@@ -88,6 +91,7 @@ class TestNvidiaGpuExporter:
             assert page.has("nvidia_smi_remapped_rows_pending") == rows
             assert not page.has("nvidia_smi_fan_speed_ratio")
 
+    @pytest.mark.slow
     def test_a_divided_board(self) -> None:
         """It has no usage and no counts of remapped rows, but the mode; NVML shows its instances."""
         page = Sample("nvidia-gpu-exporter@1-nvml", "h200", instances=("1g.18gb", "3g.71gb"))
@@ -98,6 +102,7 @@ class TestNvidiaGpuExporter:
         assert page.rows("nvidia_smi_mig_info", 'profile="3g.71gb"') == [1, 1]
         assert len(page.rows("nvidia_smi_mig_memory_used_bytes", 'gpu_instance_id="7"')) == 2
 
+    @pytest.mark.slow
     def test_collections(self) -> None:
         """The page says once how it was collected; the backends in different words."""
         smi, nvml = Sample("nvidia-gpu-exporter@1", "h100"), Sample("nvidia-gpu-exporter@1-nvml", "h100")
@@ -108,6 +113,7 @@ class TestNvidiaGpuExporter:
         assert (smi.has("nvidia_smi_command_exit_code"), smi.has("nvidia_smi_nvml_return_code")) == (True, False)
         assert (nvml.has("nvidia_smi_command_exit_code"), nvml.has("nvidia_smi_nvml_return_code")) == (False, True)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("instances", [(), ("1g.10gb", "1g.10gb")])
     def test_xids(self, instances: Sequence[str]) -> None:
         """Counted by code, with the wall time of the last one, once for each board, also for a lost one."""
@@ -134,6 +140,7 @@ ranges: {usage_ratio: [0, 1], memory_used_bytes: [0MiB, 100GiB], core_frequency_
 class TestAmd:
     """amd-device-metrics@1."""
 
+    @pytest.mark.slow
     @needs_golden
     def test_families_are_those_of_the_platform(self, tmp_path: Path) -> None:
         """On MI3xx and MI2xx just those that AMD's matrix names, but for those that are not covered."""
@@ -152,6 +159,7 @@ class TestAmd:
             if device == "mi300x":
                 assert wanted - has - left_out == {"gpu_afid_errors"}  # shown once there is an error
 
+    @pytest.mark.slow
     def test_activity(self) -> None:
         """What dashboards use: for each die the share of the board."""
         page = Sample("amd-device-metrics@1", "mi300x")
@@ -159,6 +167,7 @@ class TestAmd:
         assert page.rows("gpu_gfx_busy_instantaneous", 'gpu_id="0"') == [0] * 8
         assert page.rows("gpu_nodes_total") == [2]
 
+    @pytest.mark.slow
     def test_partitions(self) -> None:
         """A board in mode CPX is eight devices: each shows its own work, the first one what is the board's."""
         page = Sample("amd-device-metrics@1", "mi300x", instances=("cpx",) * 8)
@@ -210,6 +219,7 @@ class TestNeuron:
         assert page.rows("instance_info", 'instance_id="node-1"') == [1]
         assert not page.has("system_vcpu_count")
 
+    @pytest.mark.slow
     def test_errors(self) -> None:
         """Work that runs has had those that were corrected; another one of its device ends it, and is counted there."""
         page = Sample("neuron@1", "h100")
@@ -252,6 +262,7 @@ class TestNeuron:
 class TestXpumd:
     """xpumd@2."""
 
+    @pytest.mark.slow
     def test_throttling(self) -> None:
         """A reason has rows while it holds and afterwards, and the board is not ok."""
         page = Sample("xpumd@2", "flex-170", {"kind": "power-cap", "watts": 100, "devices": BUSY, "start": "1m"})
@@ -264,6 +275,7 @@ class TestXpumd:
         assert page.rows("hw_status", 'hw_type="frequency"', 'hw_state="ok"') == [1, 1]
         assert page.rows("hw_status", 'hw_state="throttled"') == [0]
 
+    @pytest.mark.slow
     def test_health(self) -> None:
         """A board that hangs needs a reset; errors of memory are counted."""
         hang = {"kind": "hang", "devices": IDLE, "start": "1m"}

@@ -30,6 +30,7 @@ from fakedev.fleet.events import StartWorkload
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.workload_fields import workload_from_fields
 from fakedev.schema.files import Files
+from tests.support.examples import share_of
 from tests.support.fleet.fleets import stop
 from tests.support.identities import TITLES
 from tests.support.paths import GOLDEN
@@ -125,11 +126,12 @@ def page_of(fleet: Fleet, identity: Identity) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("title", TITLES)
 def test_the_page_parses_and_has_no_series_twice(title: str) -> None:
     """Of each identity and release, on a node of each device: with the declared types; a family is declared once."""
     fleet, identity = every_device(title)
-    for node in fleet.roster.nodes:
+    for node in share_of(fleet.roster.nodes, TITLES.index(title)):
         page = Page(LabelCache(identity, DeviceSource.of(fleet, identity)), [node]).render(fleet.state).decode()
         seen = [
             (sample.name, *sorted(sample.labels.items()))
@@ -177,10 +179,11 @@ class TestEveryDevice:
         assert list(lines) == []
 
     @pytest.mark.slow
+    @pytest.mark.deep
     def test_absent_families_are_known(self, title: str) -> None:
         """Exactly the families known in advance are not on the page of one device type."""
         identity = every_device(title)[1]
-        for name in DEVICES:
+        for name in share_of(DEVICES, IDENTITIES.index(title)):
             fleet = one_node(name)
             shown = set(re.findall(r"^# TYPE (\S+) ", page_of(fleet, identity), re.MULTILINE))
             absent = set(identity.absent_families(fleet.quantity_names()))
@@ -355,6 +358,7 @@ class TestXpumanager:
         declarations = [line for line in lines_of(ours, names) if line.startswith("#")]
         assert set(declarations) <= set(theirs.splitlines())
 
+    @pytest.mark.slow
     def test_declarations_first_and_lines_sorted(self) -> None:
         """As the exporter of this version does."""
         lines = page_of(*every_device("xpumanager@1.3")).splitlines()

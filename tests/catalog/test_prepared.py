@@ -18,7 +18,7 @@ REMEDY = "write the prepared trees again: PYTHONPATH=. .venv/bin/python -m tests
 def test_is_up_to_date(source: Path) -> None:
     prepared, text = prepared_of(source), source.read_text(encoding="utf-8")
     assert prepared.exists() and prepared.read_text(encoding="utf-8") == prepared_text(source), REMEDY
-    tree = read_prepared(prepared.read_text(encoding="utf-8"), text, "file.yaml", Report())
+    tree = read_prepared(prepared.read_text(encoding="utf-8"), text, "file.yaml")
     assert tree == read_document(text, "file.yaml", Report()) is not None
 
 
@@ -29,5 +29,5 @@ def test_no_others() -> None:
 def test_a_changed_source_is_read_itself() -> None:
     """In a checkout, before its tree is prepared again; without a tree as well."""
     prepared = prepared_of(SOURCES[0]).read_text(encoding="utf-8")
-    assert read_prepared(prepared, "name: other", "file.yaml", Report()) is None
-    assert read_prepared("", "name: other", "file.yaml", Report()) is None
+    assert read_prepared(prepared, "name: other", "file.yaml") is None
+    assert read_prepared("", "name: other", "file.yaml") is None

@@ -253,6 +253,7 @@ card_wait_seconds_count{card="0"} 1209600
 """
 
 
+@pytest.mark.slow
 def test_an_exporter_that_is_in_no_catalog(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its series move: counters grow by a week of what they show, numbers stay near it, states stay."""
     page.write_text(UNKNOWN)

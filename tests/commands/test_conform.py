@@ -39,6 +39,7 @@ def test_identity_and_device_are_told_by_the_page(capture: Path, capsys: pytest.
     assert said.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_verdict_that_is_not_met(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 3, with the differences."""
     assert main(["conform", "--against", str(capture), "--identity", "dcgm@3.0", "--min", "90"]) == 3
@@ -175,6 +176,7 @@ def test_boards_that_are_to_be_divided(tmp_path: Path, capsys: pytest.CaptureFix
         assert ": 100.0 % (" in line
 
 
+@pytest.mark.slow
 def test_the_counters_of_the_helm_chart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They have no label of the driver's version and no reserved memory: conform says so, instead of missing labels."""
     path = tmp_path / "helm.prom"
@@ -221,6 +223,7 @@ def test_reports(capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "no such file or folder" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "numbers",
     [
@@ -343,6 +346,7 @@ def test_facts_are_those_of_the_page(
     assert "100.0 %" in lines[0] and len(lines) == 1
 
 
+@pytest.mark.slow
 def test_facts_of_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A job is one of the busy board only."""
     path = tmp_path / "capture"

@@ -74,6 +74,7 @@ def test_busbar() -> None:
     assert any(line.startswith("throttle_reasons") for line in told["NVML and nvidia-smi"])
 
 
+@pytest.mark.slow
 def test_links() -> None:
     """NVML and the kernel name the link that is down."""
     told = told_of(fault_from_fields({"kind": "link-down", "link": 3, "devices": ["trial-0/0"]}), "dcgm", "h100")
@@ -81,6 +82,7 @@ def test_links() -> None:
     assert next(line for line in told["kernel's log"] if "NVLink" in line).split("link ")[1].startswith("3(")
 
 
+@pytest.mark.slow
 def test_another_vendor() -> None:
     """Nothing of NVIDIA's driver is told about a board of AMD."""
     told = told_of(fault(KINDS["lost"]), "amd-device-metrics", "mi300x")

@@ -42,6 +42,7 @@ def small(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_span_and_interval(small: str, capfd: pytest.CaptureFixture[str]) -> None:
     """A page every so often, the first and the last instant among them, each with its time."""
     text = rendered(capfd, "--config", small, "--for", "1m", "--every", "15s")
@@ -70,6 +71,7 @@ def test_the_journal(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert rendered(capfd, "-c", small, "--journal", str(tmp_path), code=1).endswith("is a folder, not a file\n")
 
 
+@pytest.mark.slow
 def test_the_same_again(small: str, capfd: pytest.CaptureFixture[str]) -> None:
     """The same command prints the same bytes; another seed others."""
     first = rendered(capfd, "--config", small)
@@ -164,6 +166,7 @@ def test_wrong_durations(option: str, value: str, capfd: pytest.CaptureFixture[s
     assert f"{option}: '{value}' is" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_wrong_records(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """2, with the line at fault; a record of another fleet is reported as such."""
     record = tmp_path / "run.jsonl"
@@ -258,6 +261,7 @@ def test_a_record_replays_to_the_same_bytes(text: str, tmp_path: Path) -> None:
         assert (folder / f"{tick}.prom").read_bytes() == page, tick
 
 
+@pytest.mark.slow
 def test_a_record_needs_its_files_no_more(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """All that was read is in it: what it was made from may change or go."""
     record = tmp_path / "run.jsonl"
@@ -280,6 +284,7 @@ async def test_a_reader_that_stops(start_async: StartAsync, small: str) -> None:
     assert program.stdout.count("# page tick=") < 3600
 
 
+@pytest.mark.slow
 def test_openmetrics(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """All nodes as a server would store them, in one text or in files of two hours; the end is exclusive."""
     given = ("--config", small, "--openmetrics", "--for", "1m")

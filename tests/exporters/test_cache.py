@@ -220,6 +220,7 @@ class TestLargePage:
         assert len(body) > 5_000_000
         assert body == made_alone(self.fleet, self.configuration)
 
+    @pytest.mark.slow
     def test_many_who_wait(self) -> None:
         """They all get the same page, some in each turn."""
         waiters = [self.waiting() for _ in range(100)]
@@ -257,6 +258,7 @@ class TestLargePage:
         self.fair_share(second)
         assert bytes(success_result_of(second).body).count(b'pod="pod-of-mine"') > 1600
 
+    @pytest.mark.slow
     def test_several_wait_for_one(self) -> None:
         """A request while the page is made gets it too; it is made once."""
         waiters = [self.waiting()]

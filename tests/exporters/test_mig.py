@@ -48,6 +48,7 @@ def page_of(identity: str, mig: bool = True, attribution: str = "as-vendor") -> 
 NOT_IN_MIG_MODE = {name for name in OF_WHOLE_BOARDS if name.startswith("DCGM_FI_DEV_")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("identity", "missing"),
     [
@@ -185,6 +186,7 @@ def test_lost_instance_is_no_lost_board() -> None:
     assert [dict(line.labels).get("GPU_I_ID") for line in lines if dict(line.labels).get("xid") == "79"] == ["2", "7"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not MIG.is_file(), reason=f"the reference texts are not at hand ({MIG})")
 def test_as_the_real_one() -> None:
     """Families, declarations, labels and their order, and the format of numbers are those of a real scrape."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from fakedev.config.configuration import Configuration
 from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exporters.page import LabelCache, Page
@@ -84,6 +86,7 @@ class TestCarriedText:
         assert shown == Page(anew, self.fleet.roster.nodes).render(self.fleet.shown)
         return made
 
+    @pytest.mark.slow
     def test_only_what_changed_is_made(self) -> None:
         """Node by node, after any other nodes in the page."""
         for changes, made in (
@@ -135,6 +138,7 @@ FACTS = ("uuid", "mig_id", "link", "switch")
 class TestLevel:
     """Entities of all levels have the new positions, whether their texts are kept or made again."""
 
+    @pytest.mark.slow
     def test_positions(self) -> None:
         """Nodes of three pools, of divided boards and of boards with links and switches, come, go and change places."""
         levels = tuple(RowSpec("", labels=(LabelSpec("level", level),), level=level) for level in LEVELS)

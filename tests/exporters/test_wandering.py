@@ -37,6 +37,7 @@ def test_the_distribution() -> None:
     assert 0 <= values.min() < values.max() <= 100
 
 
+@pytest.mark.slow
 def test_its_parts() -> None:
     """What an entity keeps, what stays for ten minutes, and what each tick changes."""
     assert correlation(played(Wander((0.0, 1.0), own=1.0)), 200) == pytest.approx(1.0)

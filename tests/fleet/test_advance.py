@@ -79,6 +79,7 @@ class TestProgress:
         assert heard(peer)[5:] == ["ok tick 1240 seconds 1240"]
         assert heard(other) == []
 
+    @pytest.mark.slow
     def test_in_json_lines(self, app: MemoryApplication) -> None:
         """The same as objects without an id."""
         peer = app.connect()
@@ -263,6 +264,7 @@ class TestMeanwhile:
         finish(app)
         assert heard(peer)[-1] == "ok tick 1200 seconds 1200"
 
+    @pytest.mark.slow
     def test_workloads_and_faults_of_others(self, app: MemoryApplication) -> None:
         peer, other = app.connect(), app.connect()
         peer.send(b"advance 100s\n")

@@ -74,6 +74,7 @@ def test_calls_of_a_quiet_tick() -> None:
 
 
 class TestFaults:
+    @pytest.mark.slow
     def test_faults_of_few_devices_are_drawn_together(self, monkeypatch: pytest.MonkeyPatch) -> None:
         fleet = make_fleet(pool_of(nodes=16, devices_per_node=8))
         ids = [inject(fleet, kind="nan", devices=f"dgx-{n % 16}/{n % 8}", probability=0.5) for n in range(1000)]
@@ -193,6 +194,7 @@ class TestThousands:
             start(fleet, f"dgx-{number // 8}/{number % 8}", "50:5:2", pod=f"p{number}")
         return fleet
 
+    @pytest.mark.slow
     def test_starts_and_ends(self) -> None:
         """The tick calls next to nothing for each: a start was made by its event, the books of an end can wait."""
         starts, ends = [], []

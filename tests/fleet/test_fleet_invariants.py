@@ -216,6 +216,7 @@ class AnyHistory(RuleBasedStateMachine):
             assert np.array_equal(again.state.levels["device"].arrays[name], values), name
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
 def test_any_history() -> None:
     run_state_machine_as_test(AnyHistory, settings=settings(max_examples=examples(100), stateful_step_count=30))

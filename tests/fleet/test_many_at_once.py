@@ -183,6 +183,7 @@ class TestVerdicts:
         self.clock.advance(0)
         assert self.told[-2:] == [f"w{at_once - 1}", f"w{at_once + 1}"]
 
+    @pytest.mark.slow
     def test_a_peer_that_reads_gets_all(self) -> None:
         """Of more notes than a connection may hold, none is lost: the peer reads between the slices."""
         peer, transport = connect_descriptor(make_factory(self.clock, fair_share=self.hub._fair_share), room=10_000)

@@ -71,6 +71,7 @@ def drawn_event(draw: random.Random, fleet: Fleet) -> Event:
     return StartWorkload(workload(device, f"40:10:{draw.randrange(1, 4)}", **pod))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_an_event_after_any_step(seed: int) -> None:
     """An event that comes while a tick is paused is one that comes after the tick, to the byte."""

@@ -57,6 +57,7 @@ def test_nothing_of_the_past_is_left(data: st.DataObject) -> None:
         assert fleet.limits() == other.limits()
 
 
+@pytest.mark.slow
 def test_it_begins_as_a_new_fleet_begins() -> None:
     base = (workload("card1", "70:0:0", name="base"),)
     new = make_fleet(boards_of("h100"), base=base)

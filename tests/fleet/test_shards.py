@@ -108,6 +108,7 @@ class TestWhole:
             fleet.apply(StartWorkload(limited))
             advance(fleet, 2)
 
+    @pytest.mark.slow
     def test_mixed_identities(self) -> None:
         spec = FleetSpec((boards_of("h100", nodes=3),), base=(workload("all", "50:20:0", pod="p", namespace="n"),))
         whole, shards = Fleet(spec), shards_of(spec, 2)

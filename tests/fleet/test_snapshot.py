@@ -139,6 +139,7 @@ def test_other_bytes(what: object) -> None:
             fleet_from_bytes(buffer.getvalue())
 
 
+@pytest.mark.slow
 def test_cut_bytes() -> None:
     content = fleet_to_bytes(make_fleet())
     for end in range(0, len(content) - 1, 97):

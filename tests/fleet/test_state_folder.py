@@ -77,6 +77,7 @@ def same(one: Fleet, other: Fleet) -> bool:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     kept = Kept(folder)

@@ -300,6 +300,7 @@ def test_a_window_that_cannot_be(tmp_path: Path, more: str, problem: str) -> Non
     assert f"x: {problem}" in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_frozen_exporter_counts_nothing(tmp_path: Path) -> None:
     """Codes and samples stay as they were shown, new codes are not shown; then all jump to what is true."""
     exporter, untouched = (

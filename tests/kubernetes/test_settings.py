@@ -287,6 +287,7 @@ def test_mistakes_have_a_line_and_a_remedy(before: str, after: str, expected: li
         assert text.startswith(begin)
 
 
+@pytest.mark.slow
 def test_a_kubeconfig_that_is_cut_anywhere() -> None:
     for end in range(len(KIND)):
         try:

@@ -67,6 +67,7 @@ def test_a_single_length() -> None:
     assert still.longest > 3600
 
 
+@pytest.mark.slow
 def test_arrivals_follow_the_hour_and_the_week() -> None:
     """As many more at three o'clock as they were, and a third on weekends."""
     draws = random.Random(2)

@@ -29,6 +29,7 @@ def fitted(wander: Wander, *, is_counter: bool = False) -> Wander:
     return found
 
 
+@pytest.mark.slow
 def test_a_number() -> None:
     """Quantiles within 5 % of their span, shares of the variance within 0.1, its pace within a fifth."""
     truth = Wander((1000.0, 1200.0, 1500.0, 2500.0, 5000.0), lasts_seconds=600.0, own=0.3, noise=0.2)
@@ -46,6 +47,7 @@ def test_states() -> None:
     assert found.own < 0.1
 
 
+@pytest.mark.slow
 def test_a_counter() -> None:
     """Also where nothing says that it is one; a fall is a new beginning."""
     truth = Wander((10.0, 100.0), lasts_seconds=1200.0, growing=0.4)

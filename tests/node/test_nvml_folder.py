@@ -89,6 +89,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, folder: str) -> None:
         NvmlFolder("a", str(tmp_path / folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words", "device", "identity", "shown"),
     [

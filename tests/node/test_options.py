@@ -116,6 +116,7 @@ def test_without_grpcio(missing: str) -> None:
     assert "error fakedev-node needs grpcio and protobuf: pip install '.[node]' in a checkout" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [

@@ -59,6 +59,7 @@ def started(folder: Path) -> Iterator[Callable[..., TlsService]]:
         each.listener.close()
 
 
+@pytest.mark.slow
 def test_requests_and_answers(folder: Path, started: Callable[..., TlsService]) -> None:
     """As without TLS, also those that are longer than a record of TLS; the certificates of both sides are checked."""
     own = ClientTls(*(str(folder / name) for name in ("ca.pem", "own.pem", "own.key")))

@@ -218,6 +218,7 @@ def test_no_service(file: Path) -> None:
     assert json.loads(output.getvalue())["code"] == -34
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("node", ["mi-0", "cpx-0", "w-0", "old-0"])
 def test_commands(app: MemoryApplication, file: Path, node: str) -> None:
     """Each prints what the module says, as text, JSON and CSV."""
@@ -248,6 +249,7 @@ def test_wrong_use(app: MemoryApplication, file: Path) -> None:
         assert f"Error code: {code}" in output.getvalue()
 
 
+@pytest.mark.slow
 def test_the_folder(app: MemoryApplication, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Python without fakedev imports amdsmi from it; it loads neither NumPy nor Twisted."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -273,6 +275,7 @@ _AFIDS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_ras(app: MemoryApplication, file: Path, tmp_path: Path) -> None:
     """Records of errors by ``amd-smi ras``, in order of the boards, with their AFIDs; the page has the same number."""
     mi = Amdsmi(file, "mi-0")

@@ -49,6 +49,7 @@ def _page(app: MemoryApplication) -> dict[tuple[str, str], float]:
     return {(name, gpu): float(value) for name, gpu, value in found}
 
 
+@pytest.mark.slow
 def test_values_are_those_of_the_page(tmp_path: Path) -> None:
     """Each number that both show is the same, under the number of its field."""
     with application(boards(tmp_path / "nvml.map", identity="dcgm")) as app:

@@ -60,6 +60,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[int, int]]
     return {name: answers(tmp_path_factory.mktemp(name), name) for name in types}
 
 
+@pytest.mark.slow
 def test_what_the_document_says(table: dict[str, dict[int, int]]) -> None:
     """How many fields each type answers, refuses and does not have."""
     text = (ROOT / "doc" / "nvml.md").read_text()
@@ -69,6 +70,7 @@ def test_what_the_document_says(table: dict[str, dict[int, int]]) -> None:
         assert f"| `{name}` | {' | '.join(map(str, counts))} |" in text, counts
 
 
+@pytest.mark.slow
 def test_fields_without_a_value(table: dict[str, dict[int, int]]) -> None:
     """Each field that no type answers has its reason, and none that is answered somewhere."""
     reasons = [number for numbers in _NOT_SIMULATED.values() for number in numbers]

@@ -49,6 +49,7 @@ def mock(tmp_path: Path, file: Path) -> Mock:
     return Mock(tmp_path / "config", file)
 
 
+@pytest.mark.slow
 def test_values(app: MemoryApplication, mock: Mock) -> None:
     """They are those of nvidia-smi in the same tick; nothing is left to chance."""
     shown = mock.device(0)
@@ -65,6 +66,7 @@ def test_values(app: MemoryApplication, mock: Mock) -> None:
     assert mock.device(7)["processes"] == []
 
 
+@pytest.mark.slow
 def test_a_lost_board_comes_back(app: MemoryApplication, mock: Mock) -> None:
     """The failure is there as long as the fault, with its code."""
     app.connect().say("fault lost devices=dgx-0/2 duration=5s")
@@ -74,6 +76,7 @@ def test_a_lost_board_comes_back(app: MemoryApplication, mock: Mock) -> None:
     assert mock.device(2)["failure"] is None
 
 
+@pytest.mark.slow
 def test_reasons_for_lower_clocks(app: MemoryApplication, mock: Mock) -> None:
     """All flags are written, so that one that is over is false."""
     reasons = mock.device(7)["clocks_throttle_reasons"]

@@ -117,6 +117,7 @@ def test_pids_of_clients(written: Written) -> None:
     assert pids[1] > 4_194_303
 
 
+@pytest.mark.slow
 def test_events_in_a_ring(written: Written) -> None:
     """Each XID is an event with its number; old ones are overwritten."""
     for number in range(1, 300):

@@ -190,17 +190,20 @@ def closure(start: str, known: dict[str, Module]) -> dict[str, Module]:
     return found
 
 
+@pytest.mark.slow
 def test_imports_point_to_the_left(house: list[Module]) -> None:
     """The direction of imports, as doc/architecture.md draws it."""
     faults = [fault for module in house for fault in faults_of_direction(module)]
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other_in_a_circle(house: list[Module]) -> None:
     """Neither at run time nor for type checkers: what two modules share is below both."""
     assert circles({module.name: module for module in house}) == []
 
 
+@pytest.mark.slow
 def test_pure_modules_are_pure(house: list[Module]) -> None:
     """Time, chance and the world come in as values; OUTSIDE of each room names the modules that touch them."""
     known = {module.name: module for module in house}
@@ -210,12 +213,14 @@ def test_pure_modules_are_pure(house: list[Module]) -> None:
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.slow
 def test_light_rooms_have_no_numpy(house: list[Module]) -> None:
     """Programs for crowds load them."""
     faults = [fault for module in house for fault in faults_of_light(module)]
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.slow
 def test_a_file_name_has_one_meaning(house: list[Module]) -> None:
     """A stranger who knows the word finds the file."""
     faults = list(faults_of_names({module.name: module for module in house}))
@@ -231,12 +236,14 @@ def test_no_module_is_too_long() -> None:
     assert {path for path, count in lines.items() if count > MOST_LINES} == LARGE
 
 
+@pytest.mark.slow
 def test_everything_says_what_it_is_for(house: list[Module]) -> None:
     """Docstrings everywhere; packages hold nothing."""
     faults = [fault for module in house for fault in faults_of_form(module)]
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["fakedev.commands.workload.main", "fakedev.client"])
 def test_the_program_for_crowds_and_the_client_are_light(house: list[Module], start: str) -> None:
     """Thousands of fakedev-workload run at once, and the client is in tests of others: neither needs Twisted or NumPy.
@@ -266,6 +273,7 @@ def test_plugin_folders_are_no_packages() -> None:
     assert [path.name for path in (ROOT / "twisted").rglob("*.py")] == ["fakedev_plugin.py"]
 
 
+@pytest.mark.slow
 def test_no_test_is_left_unawaited() -> None:
     """A coroutine test or fixture that pytest-twisted does not know is never run, and passes."""
     faults = []

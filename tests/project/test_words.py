@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.support.paths import ROOT
 
 #: Expressions, and the plain words in their place. A sentence that passes may still be odd: read it aloud.
@@ -15,6 +17,7 @@ HABITS = {
 }
 
 
+@pytest.mark.slow
 def test_no_such_habits() -> None:
     """In code, comments, docstrings and messages of the product."""
     found = [

@@ -225,6 +225,7 @@ class AnyHistory(RuleBasedStateMachine):
         assert statistics.puts == ends + still_open
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
 def test_any_history() -> None:
     run_state_machine_as_test(AnyHistory, settings=settings(max_examples=examples(150), stateful_step_count=50))

@@ -293,6 +293,7 @@ class TestRecords:
             replay_bytes(log + tail + b"\n" + log)
         assert caught.value.offset == len(log)
 
+    @pytest.mark.slow
     def test_long_log_takes_the_memory_of_its_open_jobs(self):
         """A log of 5000 ended requests, over 1 MB, is read in less than 200 kB."""
         job = LoggedJob(7, ("x" * 150,), 0.0, 600, False, 0.0)

@@ -94,6 +94,7 @@ def test_others_are_served_while_the_disk_hangs(ports: DurablePorts) -> None:
     assert waiting.told().splitlines() == [b"ok %d" % job for job in range(1, 1001)]
 
 
+@pytest.mark.slow
 def test_events_for_a_client_are_bounded_while_the_disk_hangs(ports: DurablePorts) -> None:
     """Ends of its requests, whose texts are long: beyond the limit it is told so and closed."""
     client, backend = ports.client(), ports.backend()

@@ -117,6 +117,7 @@ def test_disk_without_room_refuses_and_recovers(tmp_path: Path):
     logs.writers.close()
 
 
+@pytest.mark.slow
 def test_log_is_written_again_without_what_is_over(tmp_path: Path):
     logs = Logs(tmp_path)
     worker = SomeWorker()

@@ -91,6 +91,7 @@ def test_no_usage_is_invented() -> None:
         plan_of(trace(), "first", None)
 
 
+@pytest.mark.slow
 def test_usage_like_another_trace_is_that_of_the_seed() -> None:
     """The same seed gives each job the same, another one does not; a job with a share has that part of it."""
     like = Like("gentd26", 1)

@@ -99,6 +99,7 @@ def test_objects_of_other_programs_are_looked_at(monkeypatch: pytest.MonkeyPatch
     assert is_looked_at(made)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("frozen")
 def test_many_objects_that_stay_are_looked_at_once() -> None:
     """60,000 workloads that run are not examined again by each full collection; a few connections are."""
@@ -113,6 +114,7 @@ def test_many_objects_that_stay_are_looked_at_once() -> None:
     assert is_looked_at(new)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("frozen")
 def test_a_full_collection_has_little_to_look_at() -> None:
     """While objects are made that all stay: each is examined by few full collections."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from fakedev.runtime.threads import call_in_thread
 from tests.support.application import AppReactor
 from tests.support.deferreds import failure_result_of, success_result_of
@@ -19,6 +21,7 @@ class TestAside:
         assert meanwhile < usual / 10
         assert sys.getswitchinterval() == usual
 
+    @pytest.mark.slow
     def test_work_that_fails(self) -> None:
         usual = sys.getswitchinterval()
         failure_result_of(call_in_thread(AppReactor(), lambda: 1 // 0), ZeroDivisionError)

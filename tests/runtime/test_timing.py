@@ -24,6 +24,7 @@ class Turns(Clock):
                 call.func(*call.args, **call.kw)
 
 
+@pytest.mark.slow
 def test_one_more_turn() -> None:
     """A due call waits for a turn, in which the reactor reads; then it calls back once."""
     clock, called = Turns(), list[float]()

@@ -367,6 +367,7 @@ def test_the_ready_file(tmp_path: Path) -> None:
         assert json.loads(ready.read_text())["workloads"] == ["127.0.0.1:9501"]
 
 
+@pytest.mark.slow
 def test_a_record_with_a_reload(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """It is run again to the same pages, with the configuration that was read then."""
     from fakedev.commands.render import render  # noqa: PLC0415 - it reads the environment's files

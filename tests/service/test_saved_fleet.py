@@ -30,6 +30,7 @@ def values(app: Any) -> list[dict[str, float]]:
     return [each["quantities"] for each in app.json("/api/v1/devices")["devices"]]
 
 
+@pytest.mark.slow
 def test_it_goes_on(tmp_path: Path) -> None:
     """Ticks, workloads, faults and counters go on after the gap, as if there had been none; the epoch stays."""
     text = with_state(tmp_path)
@@ -52,6 +53,7 @@ def test_it_goes_on(tmp_path: Path) -> None:
             assert second.json("/api/v1/workloads")["workloads"] == []
 
 
+@pytest.mark.slow
 def test_often(tmp_path: Path) -> None:
     """One restart after the other, without a tick in between, changes nothing."""
     text = with_state(tmp_path, STANDING)
@@ -82,6 +84,7 @@ def test_connections(tmp_path: Path) -> None:
         assert texts == ["mine: 0 the service was restarted"]
 
 
+@pytest.mark.slow
 def test_another_configuration(tmp_path: Path) -> None:
     """What a reload may change may change between two services, too: with a tick, in which the fleet is reloaded."""
     with application(with_state(tmp_path)) as app:

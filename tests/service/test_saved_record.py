@@ -151,6 +151,7 @@ def do(run: Run, app: MemoryApplication, what: str, number: int = 0) -> None:
         run.tick(app, number)
 
 
+@pytest.mark.slow
 def test_a_record_that_was_never_made(tmp_path: Path) -> None:
     """The state of the first service has all events: a record can still be made of it, and of it alone."""
     run = Run(tmp_path)
@@ -211,6 +212,7 @@ def test_what_is_not_its_record(tmp_path: Path, capsys: pytest.CaptureFixture[st
     run.check()
 
 
+@pytest.mark.slow
 def test_a_service_that_could_not_begin(tmp_path: Path, logged_errors: LoggedErrors) -> None:
     """A record is there already, of another run: it stays, and the next service begins one of its own."""
     run = Run(tmp_path)
@@ -226,6 +228,7 @@ def test_a_service_that_could_not_begin(tmp_path: Path, logged_errors: LoggedErr
     following.check()
 
 
+@pytest.mark.slow
 def test_events_that_the_state_has_lost(tmp_path: Path, log_events: list[LogEvent]) -> None:
     """As with a loss of power: they are removed, with a warning, because the fleet goes on from before them."""
     run = Run(tmp_path)

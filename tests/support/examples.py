@@ -6,11 +6,13 @@ That is for what counts its examples here: hypothesis, and the tests marked ``de
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+Thing = TypeVar("Thing")
 #: The share of the examples that each profile tries, as one of so many.
 _ONE_OF: Final = {"fast": 16, "full": 1}
 #: One of these.
@@ -22,6 +24,12 @@ _DEFAULT_COUNT: Final = 100
 def examples(full_count: int) -> int:
     """The number of examples of a test that tries ``full_count`` at full depth."""
     return max(2, full_count // _ONE_OF.get(PROFILE, 1))
+
+
+def share_of(things: Sequence[Thing], number: int) -> Sequence[Thing]:
+    """What a test marked ``deep`` tries in place of all things; another share for each number, e.g. of a parameter."""
+    step = len(things) // examples(len(things))
+    return things[number % step :: step]
 
 
 def only_long(*parameters: object) -> list[Any]:

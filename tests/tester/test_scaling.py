@@ -97,6 +97,7 @@ def test_a_shared_bottleneck() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_same_data_give_the_same_interval() -> None:
     """Its draws are a function of the seed."""
     steps = steps_of(Law(10.0, 0.1, 0.001), noise=0.05)
@@ -111,6 +112,7 @@ def test_failures_and_nothing_at_all() -> None:
     assert "Universal" not in scaling_text(scaling, 1.5)
 
 
+@pytest.mark.slow
 def test_values_are_json() -> None:
     for law in (Law(2.0, 0.0, 0.0), Law(2.0, 0.1, 0.01)):
         values = json.loads(json.dumps(scaling_values(scaling_of(steps_of(law)), 1.5), allow_nan=False))

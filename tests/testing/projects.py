@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-#: Without plugins of this environment that others may not have; ours is no:fakedev where it is installed.
-ARGUMENTS = ("-p", "no:twisted", "-p", "no:schemathesis", "-p", "no:fakedev", "-p", "fakedev.pytest_plugin")
+#: Without plugins of this environment that others may not have: hypothesis and anyio double the time that pytest
+#: takes to start, schemathesis doubles it again. Ours is no:fakedev where it is installed.
+PLUGINS = tuple(
+    word
+    for plugin in ("no:schemathesis", "no:hypothesispytest", "no:anyio", "no:fakedev", "fakedev.pytest_plugin")
+    for word in ("-p", plugin)
+)
+ARGUMENTS = ("-p", "no:twisted", *PLUGINS)
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:

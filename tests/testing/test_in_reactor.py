@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.testing.projects import PLUGINS
+
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("project")]
 
-ARGUMENTS = ("-p", "no:schemathesis", "-p", "no:fakedev", "-p", "fakedev.pytest_plugin", "-W", "error")
+ARGUMENTS = (*PLUGINS, "-W", "error")
 
 STATE = """
     import gc, os, signal

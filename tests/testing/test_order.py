@@ -77,6 +77,7 @@ def test_the_environment_of_a_service() -> None:
 TRACE = str(ROOT / "etc" / "traces" / "small")
 
 
+@pytest.mark.slow
 def test_a_trace(tmp_path: Path) -> None:
     """It becomes a scenario, whose jobs run in the fleet."""
     order = with_scenario(Order.of({"replay": ["jobs", TRACE, "--usage", "60:0"]}, [Path("/")]), tmp_path)

@@ -45,6 +45,7 @@ def used(fleet: Fleet | Simulation) -> list[object]:
     return said
 
 
+@pytest.mark.slow
 def test_as_a_service(sim: Simulation) -> None:
     """What a client of the same configuration is answered, word for word."""
     with application(TEXT) as app:

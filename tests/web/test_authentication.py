@@ -178,6 +178,7 @@ class TestPasswords:
         assert b"401" in answered(guessing[0])
         assert not answered(guessing[2])
 
+    @pytest.mark.slow
     def test_too_many(self) -> None:
         """A bounded number of requests of a host, and of all, waits for checks; the oldest of the fullest host go."""
         peers = [self.peer(host) for host in ("192.0.2.1", "192.0.2.2", "192.0.2.3") for _ in range(53)]

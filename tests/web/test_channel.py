@@ -29,6 +29,7 @@ def test_headers_of_an_answer() -> None:
     }
 
 
+@pytest.mark.slow
 def test_pipelined_requests() -> None:
     """Requests sent at once are answered in order, in segments of any length, also after a body."""
     text = GET + POST + GET.replace(b"page", b"none") + b"\r\n" + CHUNKED + GET

@@ -117,6 +117,7 @@ def test_pipelining_without_reading(text: bytes) -> None:
     assert guarded.codes == {200: sent}
 
 
+@pytest.mark.slow
 def test_peers_that_never_read_share_the_page() -> None:
     """A thousand such peers hold no copy of a page of 2.5 MB: the transports have its own pieces."""
     guarded = site()

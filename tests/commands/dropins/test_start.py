@@ -119,8 +119,8 @@ def test_what_the_service_imports_before_it_listens(tmp_path: Path) -> None:
     assert imported(modules, "fakedev.service.service", "numpy.linalg", "fakedev.api.live") != []
     without = [
         *("numpy.ma", "fakedev.commands.control", "fakedev.client", "fakedev.config.export", "fakedev.config.schema"),
-        *("fakedev.api.openapi", "fakedev.api.tester", "fakedev.tester.load_run", "fakedev.tester.pages"),
-        *("fakedev.scenario.entries", "fakedev.scenario.live", "fakedev.queues.broker", "fakedev.queues.port"),
+        *("fakedev.api.openapi", "fakedev.api.why", "fakedev.api.tester", "fakedev.tester.load_run"),
+        *("fakedev.tester.pages", "fakedev.scenario", "fakedev.queues.broker", "fakedev.queues.port"),
         *("fakedev.kubernetes.part", "fakedev.kubernetes.controller", "fakedev.nvml.part", "fakedev.node"),
         *("fakedev.replay", "fakedev.clone", "fakedev.calibrate", "fakedev.testing", "fakedev.fleet.state_folder"),
         *("twisted.web.client", "fakedev.kubernetes.client.api_client"),

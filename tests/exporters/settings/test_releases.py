@@ -210,6 +210,7 @@ def test_the_order_of_rows() -> None:
             assert found == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"])
 @pytest.mark.parametrize("version", ["3.3.9", "4.5.2-4.8.1", "4.8.2"])
 def test_what_a_board_does_not_have(version: str, family: str) -> None:
@@ -248,6 +249,7 @@ PAGE_OF_4_9 = (
 )
 
 
+@pytest.mark.slow
 def test_the_page_of_4_9() -> None:
     """Its 26 families by name, its labels in their order, and its numbers in base units as its writer writes them."""
     driver = {"driver_version": "580.95.05"}  # with it, healthy boards have a row of XIDs

@@ -72,6 +72,7 @@ def test_a_condition(name: str, value: float, expected: dict[str, float]) -> Non
     assert devices.after(400, *expected, tick_seconds=5.0) == [pytest.approx(values, abs=1e-3) for values in usual]
 
 
+@pytest.mark.slow
 def test_how_long_the_hardware_slowed_down_and_why() -> None:
     """By the brake 10 s; by heat, once it is over its own limit, some time; both count as the hardware's."""
     assert FULL.dynamics is not None
@@ -84,6 +85,7 @@ def test_how_long_the_hardware_slowed_down_and_why() -> None:
     assert both == brake + heat > brake == 10
 
 
+@pytest.mark.slow
 def test_hot_air_throttles() -> None:
     devices = Devices()
     devices.set(inlet_celsius=45)

@@ -19,6 +19,7 @@ from tests.support.fleet.invariants import POOLS
 from tests.support.fleet.round_board import ROUND, board, under
 
 
+@pytest.mark.slow
 def test_a_failed_fan_warms_an_a100_by_what_was_measured() -> None:
     """About 1.3 K/s at full power: the time constant grows with the resistance."""
     fleet = make_fleet(pool_of(device_type=mean_type("a100")))

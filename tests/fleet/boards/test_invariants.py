@@ -167,6 +167,7 @@ def test_idle_again(device_type: DeviceType, kind: str, load: float) -> None:
 DEVICE_TICKS = examples(20) * 10_000
 
 
+@pytest.mark.slow
 def test_every_board() -> None:
     """But the virtual GPUs, whose power and heat are the host's."""
     boards = {name for name in catalog_names() if not name.startswith("grid-")}

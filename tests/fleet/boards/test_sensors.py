@@ -44,6 +44,7 @@ def test_readings_are_within_their_errors(board: str) -> None:
         assert (np.abs(shown[name] - true[name]) <= 1.0001 * ERRORS[name] * true[name]).all(), name
 
 
+@pytest.mark.slow
 def test_the_truth_is_the_same() -> None:
     """Errors change nothing of what follows from the truth."""
     true, shown = pair("h100")
@@ -77,6 +78,7 @@ def test_no_two_agree() -> None:
     assert len(np.unique(np.diff(shown["throttled_power_seconds"], axis=0))) > SECONDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("board", "p99"), [("h100", 1.02), ("a100", 1.12)])
 def test_power_at_the_limit(board: str, p99: float) -> None:
     """GA100 shows the power of a moment, newer boards that of a second: one passes its limit by far more."""
@@ -102,6 +104,7 @@ def test_pipes_are_no_busier_than_multiprocessors() -> None:
     assert (shown["sm_active_ratio"] <= shown["engine_active_ratio"]).all()
 
 
+@pytest.mark.slow
 def test_idle_boards_have_no_traffic() -> None:
     shown = run(catalog_type("h100"), exact=False, load="0:0:0")
     assert (shown["fabric_tx_bytes_per_second"] == 0).all()

@@ -22,6 +22,7 @@ from tests.support.fleet.round_board import DYNAMICS, ROUND, board, under
 
 
 class TestWork:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("kind", "sensitivity"), [("compute", 1), ("memory", 0.1), ("transfer", 0)])
     def test_a_throttled_clock(self, kind: str, sensitivity: float) -> None:
         fleet = board(power_limit_watts=150)
@@ -61,6 +62,7 @@ class TestPowerLimit:
         advance(fleet, 40)
         assert fleet.throttled_power_seconds[0] == 2.5
 
+    @pytest.mark.slow
     def test_a_load_that_stays_within_it(self) -> None:
         fleet = under("tensor", 90)
         assert (fleet.throttled_power[0], fleet.core_frequency_mhz[0]) == (0, 1300)
@@ -84,6 +86,7 @@ class TestPowerLimit:
         advance(fleet, 5)
         assert 0.75 * 1980 < fleet.core_frequency_mhz[0] < 0.85 * 1980
 
+    @pytest.mark.slow
     def test_a_limit_under_what_the_idle_clock_draws(self) -> None:
         """The clock stops at idle, and this is the one case in which the power stays over the limit."""
         fleet = under("compute", power_limit_watts=101)
@@ -99,6 +102,7 @@ class TestPowerLimit:
         assert (fleet.core_frequency_mhz[0], fleet.throttled_power[0]) == (1130, 1)
         assert fleet.power_watts[0] == pytest.approx(120)
 
+    @pytest.mark.slow
     def test_the_end_of_the_work(self) -> None:
         fleet = under("tensor", power_limit_watts=400)
         clock = fleet.core_frequency_mean_mhz[0]
@@ -155,6 +159,7 @@ class TestThermalThrottle:
         advance(fleet, 5)
         assert (fleet.throttled_thermal[0], fleet.throttled_thermal_seconds[0]) == (0, seconds)
 
+    @pytest.mark.slow
     def test_only_one_reason_at_a_time(self) -> None:
         """The one that takes more; so the seconds of both add up to the time throttled."""
         fleet = under("compute", 100, 0, power_limit_watts=400, slowdown_celsius=60, resume_celsius=58)

@@ -39,6 +39,7 @@ class TestIdle:
         advance(fleet, 600)
         assert fleet.temperature_celsius[0] == pytest.approx(40, abs=1e-6)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("fall", [1, 3, 4, 10])
     def test_clocks_fall_within_clock_fall_seconds(self, fall: int) -> None:
         """In a straight line, shown in steps of 10 MHz; the last one is in the tick in which the time is over."""

@@ -39,6 +39,7 @@ def running(fleet: Fleet) -> dict[str, tuple[str, list[int]]]:
 
 
 class TestJobs:
+    @pytest.mark.slow
     def test_arrivals(self) -> None:
         """As many boards times hours as the load says; hours of the day and days of the week have their shares."""
         arrivals = Arrivals(1, ClusterSpec(load=0.5, day=0.5, busiest=14, weekend=0.4, jobs=(kind(),)), 1000, 1000)
@@ -52,6 +53,7 @@ class TestJobs:
         assert by_day[5] / by_day[1] == pytest.approx(0.4, rel=0.06)
         assert by_hour[14] / by_hour[2] == pytest.approx(3.0, rel=0.1)
 
+    @pytest.mark.slow
     def test_lengths(self) -> None:
         """Half of the jobs are shorter than the median, a sixth longer than the spread; the mean decides the rate."""
         many = kind(sizes=((1, 3.0), (2, 1.0)), spread=3.0, longest_seconds=2000.0)
@@ -66,6 +68,7 @@ class TestJobs:
 
 
 class TestFleet:
+    @pytest.mark.slow
     def test_it_is_busy_from_the_beginning(self) -> None:
         fleet = living(cluster(kind(sizes=((1, 1.0),), lasts_seconds=3600.0, spread=3.0)), nodes=20)
         first = len(fleet.workloads.by_id)
@@ -74,6 +77,7 @@ class TestFleet:
         advance(fleet, 600)
         assert 30 < len(fleet.workloads.by_id) < 80
 
+    @pytest.mark.slow
     def test_a_job_has_whole_nodes(self) -> None:
         """One pod on each node, all of them at once, and no board twice."""
         fleet = living(cluster(kind(sizes=((8, 1.0),)), load=2.0))
@@ -100,6 +104,7 @@ class TestFleet:
         assert seen["large"] > 200
         assert seen["small"] > 200
 
+    @pytest.mark.slow
     def test_phases(self) -> None:
         """Work, then results are written while the boards are held, by the same pod."""
         fleet = living(cluster(kind(ending_seconds=20.0), load=0.3))
@@ -114,6 +119,7 @@ class TestFleet:
             assert min(each[:100]) > 0.7
             assert max(each[101:]) < 0.1
 
+    @pytest.mark.slow
     def test_errors_of_their_own(self) -> None:
         fleet = living(cluster(kind(failing=1.0, failing_after_seconds=10.0)))
         verdicts = [each for _ in range(900) for each in fleet.advance()]
@@ -224,10 +230,12 @@ class TestHistory:
         load=1.2, failure_hours=5.0, repair_seconds=60.0,
     )  # fmt: skip
 
+    @pytest.mark.slow
     def test_the_same_seed_is_the_same_history(self) -> None:
         one, same, other = (self.story(living(self.SPEC, seed=seed), 200) for seed in (1, 1, 2))
         assert one == same != other
 
+    @pytest.mark.slow
     def test_it_goes_on_from_its_bytes(self) -> None:
         fleet = living(self.SPEC)
         advance(fleet, 150)
@@ -245,6 +253,7 @@ class TestHistory:
             counts.append(fleet.cluster.ends["finished"] + fleet.cluster.ends["failed"])
         assert counts[0] == pytest.approx(counts[1], abs=6)
 
+    @pytest.mark.slow
     def test_reload(self) -> None:
         """Jobs go on under another configuration; without a cluster they end; one that comes begins empty."""
         fleet = living(cluster(kind(lasts_seconds=1e5)), nodes=4)

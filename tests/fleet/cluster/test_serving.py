@@ -51,6 +51,7 @@ def test_as_many_run_as_come_times_their_length() -> None:
     assert replica.sums["e2e_request_latency"] / replica.totals["finished"] == pytest.approx(1.0, rel=0.05)
 
 
+@pytest.mark.slow
 def test_what_has_no_room_waits() -> None:
     """Room is that among the running ones, and that in the cache; clients of too many give up."""
     for full in (service(running=6), service(cache_tokens=6 * 150.0)):
@@ -115,6 +116,7 @@ def test_a_day() -> None:
     assert hours.min() < 0.4 * hours.max()
 
 
+@pytest.mark.slow
 def test_it_goes_on_from_its_bytes() -> None:
     fleet = serving(service(most=4, running=8))
     advance(fleet, 100)

@@ -83,6 +83,7 @@ class TestSeries:
         advance(fleet, 1)
         assert seen(fleet, "energy_joules") == shown(fleet, "energy_joules")
 
+    @pytest.mark.slow
     def test_some_ticks(self) -> None:
         fleet = busy(5)
         inject(fleet, kind="nan", devices="dgx-0/0", metric="power", probability=0.2)

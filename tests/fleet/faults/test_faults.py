@@ -40,6 +40,7 @@ class TestBoards:
         cleared(fleet, fault, 300)
         self.recovered(fleet)
 
+    @pytest.mark.slow
     def test_too_hot(self) -> None:
         fleet = busy(200)
         fault = inject(fleet, kind="inlet", devices="dgx-0/0", celsius=80)
@@ -54,6 +55,7 @@ class TestBoards:
         advance(fleet, 100)
         assert shown(fleet, "temperature_celsius") < 45
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("kind", "values", "reason"),
         [
@@ -347,6 +349,7 @@ def behind(fleet: Fleet, device: int, metric: str) -> tuple[str, ...]:
 
 
 class TestCauses:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("harmless", "harmful"),
         [
@@ -412,6 +415,7 @@ class TestCauses:
         assert fleet.xid.tolist()[:2] == [31, 31]
 
 
+@pytest.mark.slow
 def test_many_faults_of_one_board_stay_finite() -> None:
     """Each multiplies the resistance of its air."""
     fleet = make_fleet(boards_of("h100", nodes=1, devices=1))

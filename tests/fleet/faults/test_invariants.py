@@ -231,6 +231,7 @@ class AnyFaults(RuleBasedStateMachine):
         assert all(np.array_equal(mine.arrays[name], its.arrays[name], equal_nan=True) for name in mine.arrays)
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
 def test_any_faults() -> None:
     run_state_machine_as_test(AnyFaults, settings=settings(max_examples=examples(25), stateful_step_count=20))

@@ -131,6 +131,7 @@ class AnyLinks(RuleBasedStateMachine):
             assert (up == ~lost).all()
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
 def test_any_links() -> None:
     run_state_machine_as_test(AnyLinks, settings=settings(max_examples=examples(15), stateful_step_count=15))

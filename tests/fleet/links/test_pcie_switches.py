@@ -60,6 +60,7 @@ class TestFleet:
         advance(fleet, 3)
         assert shares(fleet) == [1.0] * count
 
+    @pytest.mark.slow
     def test_work_takes_longer(self) -> None:
         """Copies that take 100 s take twice as long where another board of the switch copies, too."""
         fleet = fleet_of()

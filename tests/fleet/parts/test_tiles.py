@@ -66,6 +66,7 @@ def check_tiles(fleet: Fleet, *, without: tuple[str, ...] = ()) -> None:
 
 
 class TestTile:
+    @pytest.mark.slow
     def test_work_on_one(self) -> None:
         fleet = make_fleet(max_1550())
         idle = tiles(fleet, "temperature_celsius")[0]
@@ -288,6 +289,7 @@ class TestPage:
         with_pod = [line for line in lines if 'kube_pod="train-0"' in line]
         assert len(with_pod) == len([line for line in lines if 'dev_file="card1"' in line])
 
+    @pytest.mark.slow
     def test_collectd(self) -> None:
         """Power of the board and of each tile, all else of tiles; a board of one piece has no sub_dev."""
         assert self.rows("collectd", "max-1550", "collectd_gpu_sysman_power_watts") == ["", "0", "1"]
@@ -295,6 +297,7 @@ class TestPage:
         assert {row.partition(" ")[2] for row in clocks} == {"0 actual", "1 actual", "0 request", "1 request"}
         assert self.rows("collectd", "flex-170", "collectd_gpu_sysman_power_watts") == [""]
 
+    @pytest.mark.slow
     def test_other_vendors_know_no_tiles(self) -> None:
         page = sample_page("dcgm", "max-1550")[1]
         assert len(re.findall(r"^DCGM_FI_DEV_GPU_UTIL\{", page, re.MULTILINE)) == 2

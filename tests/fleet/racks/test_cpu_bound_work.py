@@ -28,6 +28,7 @@ def progress(fleet: Fleet, ticks: int = 40) -> float:
     return (float(fleet.workloads.table.done[0]) - before) / ticks
 
 
+@pytest.mark.slow
 def test_enough_cores_slow_nothing() -> None:
     fleet = loading("20")
     assert shown(fleet, "cpu_cores") == 20
@@ -37,6 +38,7 @@ def test_enough_cores_slow_nothing() -> None:
     assert progress(fleet) == pytest.approx(progress(loading("0")), rel=0.04)
 
 
+@pytest.mark.slow
 def test_boards_wait_for_data_that_their_cpu_cannot_load() -> None:
     """Twice 60 cores on a CPU of 72: the work is slower, and the boards are less busy and draw less."""
     free, short = loading("20"), loading("60")
@@ -66,6 +68,7 @@ def test_a_hot_cpu_slows_the_work_that_needs_it_and_no_other() -> None:
     assert progress(fleet) == pytest.approx(before, rel=0.02)
 
 
+@pytest.mark.slow
 def test_boards_of_a_job_wait_for_the_tray_whose_cpu_is_slow() -> None:
     """One tray lacks cores, as other work has them: the whole job is slower."""
     fleet = make_fleet(racks_of(), seed=5)

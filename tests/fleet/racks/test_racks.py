@@ -79,6 +79,7 @@ class TestPower:
         assert alone > together
         assert shown(fleet, "throttled_power", 4) == 1.0
 
+    @pytest.mark.slow
     def test_a_busbar_with_less_is_shared_and_its_rack_alone_slows_down(self) -> None:
         fleet = racked()
         before = of(fleet, "rack", "rack_power_watts").copy()
@@ -148,6 +149,7 @@ class TestFabric:
         assert shown(fleet, "fabric_health_mask") == _HEALTHY
         assert shown(fleet, "link_recoveries") == 2.0
 
+    @pytest.mark.slow
     def test_a_cable_wears_out_until_its_link_goes_down(self) -> None:
         fleet = racked(tick_seconds=60.0)
         fault = inject(fleet, kind="cable", devices="nvl-0/1", link=7, rate=6)
@@ -230,6 +232,7 @@ class TestFabric:
             cleared(fleet, fault)
         assert shown(fleet, "recovery_action") == 0.0 and shown(fleet, "links_up") == 18
 
+    @pytest.mark.slow
     def test_a_cable_explains_only_links_that_it_took(self) -> None:
         """While it wears, another fault has the links; once its own link is down, both have."""
         fleet = racked()
@@ -326,6 +329,7 @@ class TestDomains:
 class TestBusbarsAndSmoothing:
     """Limits of trays and rows; how fast boards may change what they draw."""
 
+    @pytest.mark.slow
     def test_a_tray_and_a_row_keep_their_limits(self) -> None:
         tray = racked(racks_of(replace(_RACKS, tray_power_limit_watts=3000.0)))
         advance(tray, 20)
@@ -365,6 +369,7 @@ class TestBusbarsAndSmoothing:
 class TestCooling:
     """Coolant by rack and tray; air by rack and row."""
 
+    @pytest.mark.slow
     def test_a_valve_that_sticks_heats_its_tray_alone(self) -> None:
         fleet = racked()
         advance(fleet, 90)
@@ -397,6 +402,7 @@ class TestCooling:
         advance(fleet, 2)
         assert of(fleet, "host", "coolant_leak").tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
 
+    @pytest.mark.slow
     def test_hot_cpus_slow_down(self) -> None:
         fleet = racked()
         inject(fleet, kind="grace-thermal", node="nvl-1")
@@ -432,6 +438,7 @@ class TestHistory:
         for name, values in one.state.levels["device"].arrays.items():
             assert np.array_equal(values, other.state.levels["device"].arrays[name], equal_nan=True), name
 
+    @pytest.mark.slow
     def test_a_snapshot_goes_on_as_the_fleet_would(self) -> None:
         fleet = racked()
         inject(fleet, kind="cable", devices="nvl-0/1", link=7, rate=3000)

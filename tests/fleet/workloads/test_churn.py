@@ -121,6 +121,7 @@ class TestArrival:
 
 
 class TestFleet:
+    @pytest.mark.slow
     def test_devices_are_not_shared(self) -> None:
         fleet = churning(0.9, kind(counts=(1, 3), seconds=(3.0, 20.0)))
         started = ended = 0

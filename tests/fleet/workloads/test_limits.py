@@ -118,6 +118,7 @@ class TestLimitsOfDevices:
         start(fleet, "card1", "0:0:0")
         assert ended(fleet, 3) == []
 
+    @pytest.mark.slow
     def test_of_heat(self) -> None:
         """The load that grew most; and no other while it gets cooler."""
         fleet = limited(temperature_celsius=55)

@@ -125,6 +125,7 @@ class TestOthers:
             found.append(fleet.hung[0].item())
         assert found == [0, 0, 1, 1, 0, 0]
 
+    @pytest.mark.slow
     def test_fluctuation(self) -> None:
         fleet = linked()
         start(fleet, "all", "50:0:0", metrics={"pcie-tx": "50%:10%"})

@@ -132,6 +132,7 @@ class TestManyProfiles:
         assert sorted(changed.key.tolist()) == sorted(fresh.key.tolist())
         assert all(rows_of(changed, place) == rows_of(fresh, place) for place in range(len(fresh.profile)))
 
+    @pytest.mark.slow
     def test_equal_profiles_are_kept_once(self) -> None:
         long = [Activity(40 + step % 7, 1, 5) for step in range(100)]
         profiles = Profiles.of([long] * 10)
@@ -198,6 +199,7 @@ class TestDrawn:
         keys = np.arange(1000, dtype=np.uint64)
         assert pace_of(5, keys) == pytest.approx(1.25 ** normal(5, keys, "pace", 0), rel=1e-3)
 
+    @pytest.mark.slow
     def test_functions_are_spread_over_the_drawn_length(self) -> None:
         loads = loads_of("ramp(0,100):0:20:1.5", 300)
         assert loads.max() > 90
@@ -205,6 +207,7 @@ class TestDrawn:
         rises = np.diff(loads)
         assert np.sum(rises < -50) == pytest.approx(300 / 20, abs=8)
 
+    @pytest.mark.slow
     def test_metrics_follow_the_same_lengths(self) -> None:
         fleet = make_fleet(pool_of(devices_per_node=1))
         profile, memory = "0:0:7:1.5,80:0:7:1.5", "0:0:7,800MiB:0:7"
@@ -215,6 +218,7 @@ class TestDrawn:
 
 
 class TestEnds:
+    @pytest.mark.slow
     def test_the_end_is_that_of_the_last_activity(self) -> None:
         """Not after the written seconds; its load until then is what it asked for."""
         ends = set()

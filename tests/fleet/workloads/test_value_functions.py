@@ -194,6 +194,7 @@ def test_replicas_of_a_service_share_their_demand() -> None:
     assert np.corrcoef(first, other)[0, 1] > 0.95
 
 
+@pytest.mark.slow
 def test_a_balancer_gives_each_replica_its_noise() -> None:
     fleet = make_fleet(pool_of(devices_per_node=2))
     start(fleet, "all", "daily(10,90):10", service="chat")

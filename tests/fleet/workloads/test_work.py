@@ -94,6 +94,7 @@ def test_a_shared_link_gives_each_its_part(
     assert run(shared, profile="10:0:60", metrics={metric: one}) == pytest.approx(seconds, abs=2 * tick_seconds)
 
 
+@pytest.mark.slow
 def test_memory_bound_work_hardly_minds():
     """It loses a tenth of what the clock loses; transfers lose nothing."""
     limit = 150

@@ -54,6 +54,7 @@ def test_a_pod_has_its_devices_and_its_load(cluster: FollowedCluster) -> None:
     assert cluster.held("a") == {}
 
 
+@pytest.mark.slow
 def test_a_large_cluster_is_taken_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No turn of the reactor takes more than some nodes of a list, and the fleet changes its nodes once."""
     followed = FollowedCluster(tmp_path)

@@ -79,6 +79,7 @@ def test_what_a_claim_gets_is_made_and_goes_with_it(cluster: FollowedCluster) ->
     assert slices_of(cluster) == before
 
 
+@pytest.mark.slow
 def test_a_whole_board_and_a_restart(cluster: FollowedCluster) -> None:
     """The next fakedev has the boards divided at once."""
     claimed(cluster, "whole", "gpu-1")
@@ -91,6 +92,7 @@ def test_a_whole_board_and_a_restart(cluster: FollowedCluster) -> None:
     assert profiles(cluster) == before
 
 
+@pytest.mark.slow
 def test_a_fault_taints_all_devices_of_a_board(cluster: FollowedCluster) -> None:
     """And all slices of the pool get the next generation, that of the counters too."""
     cluster.say("fault xid code=79 devices=a/3", ticks=2)
@@ -113,6 +115,7 @@ def test_work_on_an_instance_comes_back_with_its_board(cluster: FollowedCluster)
     assert workload.spec.activities.highest > 0
 
 
+@pytest.mark.slow
 def test_a_pod_with_an_instance_is_evicted(tmp_path: Path) -> None:
     cluster = followed(tmp_path, "a", more=DYNAMIC + ", pods: {struck: evict}")
     claimed(cluster, "half", HALF)

@@ -261,6 +261,7 @@ class TestMistakes:
 
 
 class TestRestarts:
+    @pytest.mark.slow
     def test_with_a_state(self, tmp_path: Path) -> None:
         """The fault goes on, is not struck again, and ends with its object, also while fakedev is away."""
         text = f"state: {tmp_path}/state"

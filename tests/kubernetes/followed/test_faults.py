@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.kube.api_server import pod
 from tests.support.kube.followed import GPU, FollowedCluster, followed
 
@@ -52,6 +54,7 @@ class TestDevices:
         assert cluster.counts("a") == ("8", "8")
         assert "DeviceHealthy" in cluster.reasons("a")
 
+    @pytest.mark.slow
     def test_work_idles_until_its_device_is_well(self, cluster: FollowedCluster) -> None:
         """The pod does nothing on its other device either; when the lost one is back it works again on both."""
         cluster.add(pod("train", "a", {GPU: "2"}), ticks=3)
@@ -65,6 +68,7 @@ class TestDevices:
         assert min(loads(cluster, "train")) >= 75
         assert cluster.held("a") == devices
 
+    @pytest.mark.slow
     def test_work_of_a_node_that_was_down(self, cluster: FollowedCluster) -> None:
         cluster.add(pod("train", "a", {GPU: "2"}), ticks=3)
         begun = len(starts(cluster))
@@ -107,6 +111,7 @@ class TestStruckPods:
         assert set(cluster.held("a")) == {("other", "main")}
         assert len(cluster.app.fleet.workloads.by_id) == 1
 
+    @pytest.mark.slow
     def test_a_disruption_budget(self, tmp_path: Path) -> None:
         """429 says that the pod may not go now: it is tried again every 30 s while its device is unhealthy."""
         cluster = followed(tmp_path, "a", "b", more=", pods: {struck: evict}")
@@ -118,6 +123,7 @@ class TestStruckPods:
         cluster.tick(30)
         assert cluster.api.items("pods") == []
 
+    @pytest.mark.slow
     def test_a_device_that_is_well_again(self, tmp_path: Path) -> None:
         cluster = followed(tmp_path, "a", "b", more=", pods: {struck: evict}")
         cluster.add(pod("train", "a", {GPU: "8"}), ticks=2)
@@ -169,6 +175,7 @@ class TestNodes:
         assert cluster.reasons("a") == ["NodeDown", "NodeUp"]
         self.check_journal(cluster, "node-down")
 
+    @pytest.mark.slow
     def test_a_fault_costs_one_request_for_each_part(self, cluster: FollowedCluster) -> None:
         before = cluster.api.requests.copy()
         cluster.say("fault node-down devices=a/*", ticks=2)

@@ -102,6 +102,7 @@ def test_boards_with_pods_are_not_divided(cluster: FollowedCluster) -> None:
     assert ask(cluster, "all-1g.20gb") == ["pending", "success"]
 
 
+@pytest.mark.slow
 def test_a_restart_keeps_what_was_divided(cluster: FollowedCluster) -> None:
     """Also with pods on it, which keep their instances; and a label that changed meanwhile is followed."""
     ask(cluster, "all-1g.10gb")
@@ -122,6 +123,7 @@ def test_a_restart_keeps_what_was_divided(cluster: FollowedCluster) -> None:
     assert cluster.counts("a") == ("8", "8")
 
 
+@pytest.mark.slow
 def test_other_nodes_of_the_pool_stay_as_they_are(tmp_path: Path) -> None:
     """Pages of nodes in their order, the record's replay and the history of the whole boards do not change."""
     cluster = followed(tmp_path, "a", "b", "c", pool=MIXED)
@@ -142,6 +144,7 @@ CONFIGS = """, mig-configs: {
   wrong: [{devices: all, mig-enabled: true, mig-devices: {1g.10: 1}}]}"""
 
 
+@pytest.mark.slow
 def test_configurations_of_ones_own(tmp_path: Path) -> None:
     """In the form of mig-parted's files: boards that are not named stay as they are, also over a restart."""
     cluster = followed(tmp_path, "a", pool=MIXED, more=CONFIGS)

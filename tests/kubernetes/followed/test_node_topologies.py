@@ -83,6 +83,7 @@ def test_a_change_by_somebody_else_and_a_node_that_leaves(cluster: FollowedClust
     assert [each["metadata"]["name"] for each in cluster.api.items(OBJECTS)] == ["a"]
 
 
+@pytest.mark.slow
 def test_a_cluster_without_the_definition(tmp_path: Path, log_events: list[LogEvent]) -> None:
     """One line says so for all nodes; they are written when the definition is there."""
     names = [f"n{number:02}" for number in range(20)]

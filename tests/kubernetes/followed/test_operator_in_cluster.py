@@ -108,6 +108,7 @@ mig-configs:
 """
 
 
+@pytest.mark.slow
 def test_instances_by_annotation(cluster: FollowedCluster) -> None:
     """As its MIG faker takes them: instances of single boards at their places. A mistake changes nothing."""
 
@@ -167,6 +168,7 @@ def test_who_uses_which_gpu(cluster: FollowedCluster) -> None:
     assert owners(written(cluster)) == [("", ""), ("", "")]
 
 
+@pytest.mark.slow
 def test_nothing_is_requested_in_the_steady_state(cluster: FollowedCluster) -> None:
     cluster.add(pod("train", "a", {GPU: "1"}), ticks=5)
     before = cluster.api.requests.copy()

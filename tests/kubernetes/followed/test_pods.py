@@ -110,6 +110,7 @@ class TestLives:
         assert set(cluster.held("a")) == {("next", "main")}
         assert cluster.events("next") == []
 
+    @pytest.mark.slow
     def test_a_name_used_again(self, cluster: FollowedCluster) -> None:
         """Another pod of the same name, seen only in a later list: the old one's work is not counted twice."""
         cluster.add(pod("train", "a", {GPU: "2"}), ticks=2)

@@ -53,6 +53,7 @@ def test_a_pod_that_does_not_fit_any_more(cluster: FollowedCluster) -> None:
     assert set(cluster.held("a")) == {("on-a", "main"), ("large", "main")}
 
 
+@pytest.mark.slow
 def test_other_devices(cluster: FollowedCluster) -> None:
     """Another type, then instances of it: labels, resources and rows follow; pods have devices of the new kind."""
     assert cluster.reload(A100).status == 200

@@ -103,6 +103,7 @@ def test_a_node_that_was_replaced_while_nobody_looked(cluster: FollowedCluster) 
     assert slices_of(cluster)[0]["metadata"]["ownerReferences"][0]["uid"] == uid
 
 
+@pytest.mark.slow
 def test_a_replaced_node_is_healthy(cluster: FollowedCluster) -> None:
     """What was wrong with the boards of the earlier node of that name is gone with it."""
     cluster.say("fault hang devices=a/3", ticks=2)
@@ -128,6 +129,7 @@ def test_a_slice_that_somebody_removes_or_changes(cluster: FollowedCluster) -> N
     assert cluster.api.get(SLICES, "real")["spec"] == other["spec"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [409, 404, 403, 422, 500])
 def test_a_slice_that_is_refused(cluster: FollowedCluster, code: int) -> None:
     """Conflicts are read again, other refusals are tried again later; nothing is an internal error."""

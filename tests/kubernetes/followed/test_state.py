@@ -218,6 +218,7 @@ def test_what_a_plugin_has_seen(tmp_path: Path) -> None:
         assert cluster.counts("a") == ("8", "7")
 
 
+@pytest.mark.slow
 def test_a_health_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The next service does not start, and says why; without a cluster it does, and forgets it."""
     kept = Kept(tmp_path)
@@ -263,6 +264,7 @@ def test_a_node_that_left(tmp_path: Path) -> None:
     assert cluster.events("a") == events
 
 
+@pytest.mark.slow
 def test_a_fault(tmp_path: Path) -> None:
     """A device that is lost stays so: its node has one less all the time, and is not told of it again."""
     kept = Kept(tmp_path)

@@ -44,6 +44,7 @@ def check_all_is_well(cluster: FollowedCluster) -> None:
 
 
 class TestAway:
+    @pytest.mark.slow
     def test_at_the_start(self, tmp_path: Path, log_events: list[LogEvent]) -> None:
         """Pages and ports are there; the log says it once, /readyz and /-/metrics as long as it is so."""
         cluster = prepared(tmp_path)
@@ -78,6 +79,7 @@ class TestAway:
         assert cluster.ready == ""
         assert len([text for text in warnings(log_events) if "it is tried again" in text]) == 1
 
+    @pytest.mark.slow
     def test_nothing_is_sent_late(self, cluster: FollowedCluster) -> None:
         """What waited for the server is not sent after the lease is another one's: that one writes now."""
         cluster.api.stop()
@@ -184,6 +186,7 @@ class TestAnswers:
         assert "taints" not in cluster.node("a")["spec"]
         assert 'resources: ["nodes"], verbs: ["patch"]' in cluster.ready
 
+    @pytest.mark.slow
     def test_what_the_server_refuses(self, tmp_path: Path, log_events: list[LogEvent]) -> None:
         """422 names node and field; it is not sent again, whatever else changes there; others are as they were."""
         cluster = prepared(tmp_path)
@@ -204,6 +207,7 @@ class TestAnswers:
         assert cluster.counts("a") == ("8", "7")
         assert cluster.ready == ""
 
+    @pytest.mark.slow
     def test_others_are_faster(self, cluster: FollowedCluster) -> None:
         """409: the node is read again, and compared; after three attempts in a row it waits for 30 s."""
         before = cluster.api.requests.copy()

@@ -37,6 +37,7 @@ def test_annotations(tmp_path: Path) -> None:
     assert cluster.api.requests["patch", "pods/status", 200] == 3
 
 
+@pytest.mark.slow
 def test_a_restart_moves_no_pod(tmp_path: Path) -> None:
     cluster = with_gaps(tmp_path)
     held, requests = cluster.held("a"), cluster.api.requests.copy()
@@ -46,6 +47,7 @@ def test_a_restart_moves_no_pod(tmp_path: Path) -> None:
     assert ("patch", "pods/status", 200) not in cluster.api.requests_since(requests)
 
 
+@pytest.mark.slow
 def test_a_takeover_moves_no_pod(tmp_path: Path) -> None:
     """Another fakedev, that has slept meanwhile, gives each pod what the first one gave it; and the reverse."""
     first = with_gaps(tmp_path)

@@ -140,6 +140,7 @@ def test_missing(expression: str, missing: tuple[str, ...]) -> None:
     assert needs.missing_of(expression) == missing
 
 
+@pytest.mark.slow
 def test_missing_of_many() -> None:
     """Long chains, all ways through a net of recorded series, and deep parentheses take linear time."""
     chain = {f"r{number}": f"r{number + 1}" for number in range(5000)} | {"r5000": "gone"}

@@ -67,6 +67,7 @@ def test_thresholds() -> None:
     assert board_limits("h100").startswith("h100: slowdown at 87, by hardware at 89, shutdown at 95 degrees")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("identity", "board"),
     [("xpumd", "max-1550"), ("collectd", "max-1550"), ("xpumanager", "max-1550"), ("dcgm@3.3.5", "h100"),

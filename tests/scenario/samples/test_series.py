@@ -152,6 +152,7 @@ def test_openmetrics() -> None:
     assert report(TargetSamples(LABELS).scrape(b"a 1 1e999\n# EOF\n"))[0] == 0
 
 
+@pytest.mark.slow
 def test_old_texts_are_forgotten() -> None:
     """Labels that change all the time take no more and more memory, and what is still there stays the same object."""
     target = TargetSamples(LABELS)

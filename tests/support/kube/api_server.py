@@ -19,7 +19,6 @@ patches (kubectl) are taken as merge patches.
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +36,7 @@ from tests.support.kube.store import (
     Item,
     StatusError,
     Store,
+    copied,
     expired,
     kind_of_item,
     kind_of_resource,
@@ -129,12 +129,12 @@ class ClusterApi:
         namespace = item.get("metadata", {}).get("namespace", "default") if kind.is_namespaced else ""
         address = Address(kind, namespace)
         stored = self.store.create(address, item)
-        return copy.deepcopy(stored)
+        return copied(stored)
 
     def modify(self, resource: str, name: str, patch: Item, namespace: str = "") -> Item:
         """Merge a patch into an object, its status too, as a controller or kubelet would do."""
         address = self._address(resource, name, namespace)
-        return copy.deepcopy(self.store.replace(address, merged(self.store.get(address), patch), is_whole=True))
+        return copied(self.store.replace(address, merged(self.store.get(address), patch), is_whole=True))
 
     def remove(self, resource: str, name: str, namespace: str = "") -> None:
         """Delete an object."""
@@ -145,11 +145,11 @@ class ClusterApi:
 
         :raises StatusError: when there is none.
         """
-        return copy.deepcopy(self.store.get(self._address(resource, name, namespace)))
+        return copied(self.store.get(self._address(resource, name, namespace)))
 
     def items(self, resource: str, namespace: str = "") -> list[Item]:
         """All objects of a resource, by namespace and name."""
-        return copy.deepcopy(self.store.all(kind_of_resource(resource), namespace))
+        return copied(self.store.all(kind_of_resource(resource), namespace))
 
     def when(self, resource: str, test: Callable[[Item], bool]) -> Deferred[Item]:
         """Fires with the first object of which ``test`` is true, now or after a change; deletions do not count.
@@ -163,11 +163,11 @@ class ClusterApi:
             if change.kind is kind and change.word != "DELETED" and test(change.item):
                 self.store.listeners.remove(look)
                 # In a turn of its own: what waits for it does not run inside of the request.
-                self.reactor.callLater(0, found.callback, copy.deepcopy(change.item))
+                self.reactor.callLater(0, found.callback, copied(change.item))
 
         for item in self.store.all(kind):
             if test(item):
-                found.callback(copy.deepcopy(item))
+                found.callback(copied(item))
                 return found
         self.store.listeners.append(look)
         return found

@@ -6,13 +6,14 @@ of the objects that fakedev writes. Watches read the history.
 
 from __future__ import annotations
 
-import copy
 import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
 
 
 @dataclass(frozen=True)
@@ -259,6 +260,13 @@ def _check_slice(address: Address, item: dict[str, Any]) -> None:
 
 
 Item = dict[str, Any]
+Json = TypeVar("Json", Item, list[Item])
+
+
+def copied(value: Json) -> Json:
+    """A copy by way of JSON, as a server gives one: a tenth of the time of deepcopy."""
+    copy: Json = orjson.loads(orjson.dumps(value))
+    return copy
 
 
 class Change(NamedTuple):
@@ -309,7 +317,7 @@ class Store:
 
         :raises StatusError: when there is one, or it is invalid.
         """
-        item = copy.deepcopy(item)
+        item = copied(item)
         metadata = item.setdefault("metadata", {})
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = f"{metadata['generateName']}{self.version + 1:05x}"
@@ -334,7 +342,7 @@ class Store:
         given = item.get("metadata", {}).get("resourceVersion")
         if given and given != before["metadata"]["resourceVersion"]:
             raise conflict(address)
-        item = copy.deepcopy(item)
+        item = copied(item)
         kept = ("name", "namespace", "uid", "creationTimestamp")
         metadata = item.setdefault("metadata", {})
         metadata.update({key: before["metadata"][key] for key in kept if key in before["metadata"]})
@@ -358,7 +366,7 @@ class Store:
         """
         before = self.get(address)
         del self._items[address.kind][address.namespace, address.name]
-        return self._note(address.kind, "DELETED", copy.deepcopy(before), before)
+        return self._note(address.kind, "DELETED", copied(before), before)
 
     def forget_history(self) -> None:
         """Watches from resource versions before now are expired."""
