@@ -66,6 +66,8 @@ def likeness(
         _drawn(own, looks, lambda share, number=number: show((number + share) / count))  # type: ignore[misc]
         for number, own in enumerate(specs)
     ]
+    if not draws[0].owners.size:  # all boards are divided
+        return []
     rows = _of_boards(tracks, jobs, counters, draws, window)
     coming = [job for job in jobs if not job.is_older]
     if len(coming) >= ENOUGH_JOBS and spec.cluster is not None:
