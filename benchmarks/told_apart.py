@@ -1,4 +1,4 @@
-"""How well a classifier distinguishes a learnt fleet, or a clone, from its original; needs scikit-learn.
+"""How well a classifier distinguishes a learnt fleet, or a clone, from its original; needs the extra ``classifier``.
 
 ``PYTHONPATH=. python benchmarks/told_apart.py FLEET.yaml [DAYS [TICK]]``: simulates the fleet for a week, with ticks of
 some seconds (10) and a value a minute, learns it from its own pages (`fakedev learn`), and clones its last page

@@ -38,7 +38,7 @@ from fakedev.clone.identity_changes import (
 )
 from fakedev.clone.identity_scores import scored
 from fakedev.clone.recognition import device_of_model, likely_identities, recognized_device, shown_board
-from fakedev.clone.scraped import PageGroup, anonymous_groups, thinned
+from fakedev.clone.scraped import Names, PageGroup, anonymous_groups, thinned
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.sample_page import fleet_after
@@ -105,6 +105,8 @@ def rendered(text: str, path: Path, made: Mapping[str, str]) -> Rendered:
 
 #: How often the identity is brought nearer to the page; each time its pages are rendered.
 _ROUNDS: Final = 3
+#: An exporter is one of boards when the catalog has at least this part of its families in one identity.
+_OF_BOARDS: Final = 0.25
 #: The identity of pages of which only fields are known that no identity has by itself.
 _OF_FIELDS: Final = "dcgm"
 #: The board of a node whose exporter is not known: nothing of it is shown.
@@ -183,12 +185,14 @@ class Cloning:
 
     :param show: is told the share that is done.
     :param movement: of what the simulation does not follow.
+    :param names: in anonymous clones, those given so far; they grow.
     """
 
     def __init__(
-        self, wanted: Wanted, show: Callable[[float], None], movement: Movement = assumed_wander
-    ) -> None:
-        self._wanted = wanted
+        self, wanted: Wanted, show: Callable[[float], None], movement: Movement = assumed_wander,
+        names: Names | None = None,
+    ) -> None:  # fmt: skip
+        self._wanted, self._names = wanted, names
         self._movement = movement
         is_assumed = movement is assumed_wander
         self._pace = "and a pace that is assumed (fakedev learn fits it to days)" if is_assumed else "and its pace"
@@ -214,7 +218,7 @@ class Cloning:
         :raises ValueError: when the pages have no devices, two exporters the same node, or the fleet is too large.
         """
         if self._wanted.is_anonymous:
-            groups = anonymous_groups(groups)
+            groups = anonymous_groups(groups, self._names, self._is_of_boards)
         exporters = []
         for number, group in enumerate(groups):
             exporters.append(self._exporter(group, number))
@@ -284,6 +288,14 @@ class Cloning:
         exporter = _Exporter(group, best.identity, base, identity, nodes, path, best.device, remarks, report.notes)
         self._check_instances(exporter)
         return self._with_families(exporter)
+
+    def _is_of_boards(self, page: CapturedPage) -> bool:
+        """Whether an exporter of the catalog has many of a page's families."""
+        likely = likely_identities(page.families, self._catalog, self._report)
+        identities = (named_identity(name, self._catalog, self._report) for name in likely)
+        shared = [sum(family.name in page.families for family in identity.families) for identity in identities]
+        known = self._wanted.identity or self._identity_of_fields(page)
+        return bool(known) or max(shared, default=0) >= _OF_BOARDS * len(page.families)
 
     def _unknown(self, group: PageGroup, path: Path) -> _Exporter:
         """An exporter that is not in the catalog: its series move by themselves, on a node of one board a page."""

@@ -15,7 +15,8 @@ from fakedev.base.errors import printable
 from fakedev.runtime.client_tls import client_context, connection_reason
 from fakedev.schema.peer_addresses import NO_FILES, ClientTls
 
-_TIMEOUT_SECONDS: Final = 60
+#: A Prometheus gives a query two minutes, unless its --query.timeout says otherwise.
+_TIMEOUT_SECONDS: Final = 150
 #: An answer that is larger is refused: series of 50,000 devices are about this large.
 _MOST_BYTES: Final = 1 << 30
 _SHOWN_OF_URL: Final = 100

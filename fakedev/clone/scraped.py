@@ -7,8 +7,9 @@ anonymous pages each text that may reveal something has the same other text ever
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
@@ -146,11 +147,18 @@ _HARMLESS: Final = re.compile(
     r"[-+]?[0-9]{1,6}(?:\.[0-9]{1,6}){0,4}|0x[0-9a-fA-F]{1,8}|[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]|"
     r"(?:nvidia|card|renderD|accel|nvswitch)[0-9]{1,4}|"
 )
-#: Labels of boards and their software, and of the kind of a row: of exporters, not of users.
+#: Numbers with these labels tell whose they are.
+_OF_PEOPLE: Final = re.compile(r"serial|job|user|uid", re.IGNORECASE)
+#: Labels of the kind of a row, and of versions: of exporters, not of users.
 _LABELS_THAT_STAY: Final = re.compile(
-    r"(?:DCGM_FI_(?:DRIVER|CUDA|NVML|PROCESS|DEV_BRAND|DEV_NAME)_?\w*+|modelName|model_?name|card_(?:model|series|vendor)|"
-    r"GPU_I_\w++|gpu_\w*+version|driver_\w++|cuda_\w++|vbios_version|err_\w++|type|brand|name|vendor|src|dev_name|"
-    r"hw_\w++|reason|state|mode|location|window\w*+|health_\w++|clock_event|link_status|device_brand|le|quantile)",
+    r"(?:DCGM_FI_(?:DRIVER|CUDA|NVML|PROCESS|DEV_BRAND|DEV_NAME)_?\w*+|GPU_I_\w++|gpu_\w*+version|driver_\w++|cuda_\w++|"
+    r"vbios_version|err_\w++|type|reason|state|mode|window\w*+|health_\w++|clock_event|link_status|le|quantile)",
+    re.IGNORECASE,
+)
+#: Labels of boards, where the exporter is one of boards; others have names of services and files there.
+_LABELS_OF_BOARDS: Final = re.compile(
+    r"(?:model|make|modelName|model_?name|card_(?:model|series|vendor)|brand|name|vendor|src|dev_name|hw_\w++|location|"
+    r"device_brand)",
     re.IGNORECASE,
 )
 #: Of these the texts are names in the cluster, though the form of the label is that of a label that stays.
@@ -168,17 +176,24 @@ class Names:
         self._of_kind: dict[str, dict[str, str]] = {}
         self._uuids: dict[str, str] = {}
 
-    def other(self, label: str, value: str) -> str:
-        """The text in the place of a label's value."""
+    def other(self, label: str, value: str, *, is_of_boards: bool = True) -> str:
+        """The text in the place of a label's value.
+
+        :param is_of_boards: whether the exporter is one of boards. What has another text on a page that is not of
+            boards has it everywhere.
+        """
         if self.keeps(label):
             return value
         if _UUID.search(value):
             return _UUID.sub(lambda found: self._uuid(found[0]), value)
-        if _HARMLESS.fullmatch(value) and "serial" not in label.lower():
+        if _HARMLESS.fullmatch(value) and not _OF_PEOPLE.search(label):
             return value
         if _LABELS_THAT_STAY.fullmatch(label):
             return value
-        return self.name(_WORDS.get(label, label.replace("_", "-")), value)
+        kind = _WORDS.get(label, label.replace("_", "-"))
+        if is_of_boards and _LABELS_OF_BOARDS.fullmatch(label) and value not in self._of_kind.get(kind, ()):
+            return value
+        return self.name(kind, value)
 
     def keeps(self, label: str) -> bool:
         """Whether the texts of a label stay."""
@@ -196,21 +211,28 @@ class Names:
         return self._uuids.setdefault(text, str(uuid5(NAMESPACE_URL, f"urn:fakedev:clone:{number}")))
 
 
-def anonymous_groups(groups: Iterable[PageGroup], names: Names | None = None) -> list[PageGroup]:
+def anonymous_groups(
+    groups: Iterable[PageGroup], names: Names | None = None, is_of_boards: Callable[[CapturedPage], bool] = bool
+) -> list[PageGroup]:
     """The same pages with other names, UUIDs and serial numbers; equal texts of a kind stay equal.
 
     Kept are numbers, PCI addresses, models of boards, versions, and labels that exporters fill with words of their own.
 
     :param names: those given so far; they grow.
+    :param is_of_boards: returns whether the exporter of a page is one of boards.
     """
     names = names or Names()
-    return [replace(group, pages=tuple(_page(source, names) for source in group.pages)) for group in groups]
+    return [
+        replace(group, pages=tuple(_page(source, partial(names.other, is_of_boards=known), names)
+                                   for source in group.pages))
+        for group in groups for known in (is_of_boards(group.joined()),)
+    ]  # fmt: skip
 
 
-def _page(source: SourcePage, names: Names) -> SourcePage:
+def _page(source: SourcePage, other: Callable[[str, str], str], names: Names) -> SourcePage:
     families = {
         name: replace(family, samples=tuple(
-            replace(sample, labels=tuple((label, names.other(label, value)) for label, value in sample.labels))
+            replace(sample, labels=tuple((label, other(label, value)) for label, value in sample.labels))
             for sample in family.samples
         ))
         for name, family in source.page.families.items()

@@ -17,8 +17,9 @@ from typing import Any, Final
 import numpy as np
 
 from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.spec.cluster_spec import mean_length
 from fakedev.learn.oddities import share_of_failures
-from fakedev.learn.seen_jobs import SeenJob, kind_of
+from fakedev.learn.seen_jobs import ENOUGH_JOBS, SeenJob, kind_of
 from fakedev.learn.tracks import USAGE, Owner, Track
 from fakedev.learn.usage_fit import (
     DAY,
@@ -49,6 +50,8 @@ _LONGEST_KEPT: Final = 365.0 * DAY
 _BY_CHANCE: Final = 3.5
 _NORMAL: Final = NormalDist()
 _MIB: Final = 2**20
+#: Halvings of a range in which a length is looked for.
+_HALVINGS: Final = 40
 
 #: Returns the namespace and the name that a kind gets.
 NameOf = Callable[[tuple[str, str]], tuple[str, str]]
@@ -66,11 +69,13 @@ class Lengths:
     longest: float
 
 
-def fitted_lengths(ended: Sequence[float], running: Sequence[float]) -> Lengths:
+def fitted_lengths(ended: Sequence[float], running: Sequence[float], mean_seconds: float = 0.0) -> Lengths:
     """The distribution of some lengths.
 
     :param ended: seconds of jobs that were seen whole, at least one of both.
     :param running: of jobs that went on for an unknown time: their lengths so far.
+    :param mean_seconds: the mean of all, which the longest one is to bring about where running ones leave it open; 0:
+        not known.
     """
     logs, least = np.log(np.maximum(ended, 1.0)), np.log(np.maximum(running, 1.0))
     every = np.concatenate([logs, least])
@@ -87,8 +92,14 @@ def fitted_lengths(ended: Sequence[float], running: Sequence[float]) -> Lengths:
     most = float(np.exp(every.max()))
     # What still ran may take far longer than anything that was seen; what has ended did not.
     longest = most * (4.0 if len(least) and least.max() >= every.max() else 1.0)
-    median = min(math.exp(mean), _LONGEST_KEPT)
-    return Lengths(median, math.exp(sigma), min(max(longest, median), _LONGEST_KEPT))
+    median, spread = min(math.exp(mean), _LONGEST_KEPT), math.exp(sigma)
+    if mean_seconds and longest > most:
+        low, high = most, _LONGEST_KEPT
+        for _ in range(_HALVINGS):
+            longest = math.sqrt(low * high)
+            is_short = mean_length(median, spread, longest) < mean_seconds
+            low, high = (longest, high) if is_short else (low, longest)
+    return Lengths(median, spread, min(longest, _LONGEST_KEPT))
 
 
 @dataclass(frozen=True)
@@ -147,8 +158,12 @@ def fitted_cluster(
         alike = list(shapes(those))
         for number, jobs_of_shape in enumerate(alike, 1):
             own_name = f"{name}-{number}" if len(alike) > 1 else name
-            entries.append(_kind_of_jobs(jobs_of_shape, own_name, type_of, window, notes) | _namespaced(namespace))
             held[own_name] = sum(job.size * job.seconds for job in jobs_of_shape) / span
+            kind = _kind_of_jobs(jobs_of_shape, own_name, type_of, window, held[own_name] * span, notes)
+            entries.append(kind | _namespaced(namespace))
+    begun = sum(not job.is_older for job in jobs)
+    if begun < ENOUGH_JOBS:
+        notes.append(f"jobs that began in this time: {begun}, too few to say how often they come, and for how long")
     total = sum(held.values()) or 1.0
     for entry in entries:
         entry["share"] = round(held[entry["name"]] / total, 4)
@@ -164,15 +179,21 @@ def _is_used(track: Track) -> bool:
 
 
 def _kind_of_jobs(
-    jobs: Sequence[SeenJob], name: str, type_of: TypeOf, window: Window, notes: list[str]
+    jobs: Sequence[SeenJob], name: str, type_of: TypeOf, window: Window, board_seconds: float, notes: list[str]
 ) -> dict[str, Any]:
-    """A kind of jobs as the section ``jobs`` has it, but for its share."""
+    """A kind of jobs as the section ``jobs`` has it, but for its share.
+
+    :param board_seconds: that they had boards.
+    """
     profile, memory = fitted_profile(jobs, type_of, window.step), fitted_memory(jobs, type_of)
     coming = [job for job in jobs if not job.is_older]
+    asked = sum(job.size for job in coming)
     lengths = fitted_lengths(
         [job.seconds for job in coming if not job.is_running],
         # Without arrivals the only thing that is known is that all were there for longer.
         [job.seconds for job in (coming or jobs) if job.is_running or not coming],
+        # What is there is what comes, times how long it stays (Little's law).
+        board_seconds / asked if len(coming) >= ENOUGH_JOBS else 0.0,
     )
     sizes = Counter(job.size for job in coming or jobs)
     if not coming:

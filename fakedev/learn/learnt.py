@@ -13,7 +13,7 @@ import yaml
 from fakedev.clone.cloning import Clone, Cloning, Wanted
 from fakedev.clone.document import FIRST_LINE, file_text, node_name, with_remarks
 from fakedev.clone.fleet_reader import facts_of
-from fakedev.clone.scraped import Names, SourcePage, anonymous_groups, grouped
+from fakedev.clone.scraped import Names, SourcePage, grouped
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.exporters.identity import Identity
@@ -66,6 +66,10 @@ class _OwnNames:
         self.names = names
         self._is_anonymous = is_anonymous
 
+    def other(self, label: str, text: str) -> str:
+        """The text in the place of a label's."""
+        return self.names.other(label, text) if self._is_anonymous else text
+
     def node_of(self, facts: Mapping[str, str], target: str) -> str:
         """Of a node, by the facts of its labels and the target."""
         text = shown_node(facts, target)
@@ -98,12 +102,9 @@ def learn(
     :raises ValueError: when the pages have no devices.
     """
     names = _OwnNames(Names(kept), is_anonymous=wanted.is_anonymous)
-    groups = grouped(pages, is_stored=True)
-    if wanted.is_anonymous:
-        groups = anonymous_groups(groups, names.names)
-    last = Wanted(wanted.path, wanted.identity_path, wanted.identity, wanted.device)
     movement = Paces(history, names.names if wanted.is_anonymous else None, window.step)
-    clone = Cloning(last, lambda share: show(0.2 * share), movement).run(groups)
+    cloning = Cloning(wanted, lambda share: show(0.2 * share), movement, names.names)
+    clone = cloning.run(grouped(pages, is_stored=True))
     made = {str(path): text for path, text in clone.identities.items()}
     configuration, files = _loaded(clone.text, wanted.path, made)
     identities = [*configuration.identities.values()]
@@ -113,13 +114,13 @@ def learn(
     }
     is_divided = any(pool.has_parts for pool in configuration.fleet.pools)
     tracks, counters = Tracks(identities, shown, names.node_of, is_divided=is_divided), Counters(identities, shown)
-    all_units = _read(series, tracks, counters)
+    document = yaml.safe_load(clone.text)
+    all_units = list(_placed(_read(series, tracks, counters), document["fleet"]["pools"], names))
     found = [track for track in all_units if not track.is_instance]
     if found:
         # A server may keep less than was asked for.
         window = replace(window, begin=max(window.begin, min(float(track.seconds[0]) for track in found)))
     jobs = seen_jobs(found, window.begin, window.end, window.step)
-    document = yaml.safe_load(clone.text)
     types = _types(configuration)
     own_types = _own_types(document, types, found, tracks.temperatures, files, wanted.path)
     if own_types:
@@ -189,6 +190,22 @@ def _read(series: Series, tracks: Tracks, counters: Counters) -> list[Track]:
     for seen in series(counters.names, _SLOWLY):
         counters.take(seen)
     return list(tracks.found())
+
+
+def _placed(tracks: Iterable[Track], pools: Iterable[Mapping[str, Any]], names: _OwnNames) -> Iterator[Track]:
+    """The tracks, with the indices of the boards that the clone knows by what tells them.
+
+    :param pools: of the clone.
+    """
+    indices = {
+        (node, fact, device[fact]): str(device["index"])
+        for pool in pools for node in pool["nodes"] for device in pool.get("devices", ()) for fact in ("uuid", "serial")
+        if fact in device
+    }  # fmt: skip
+    for track in tracks:
+        node, told = track.device
+        shown = (indices.get((node, fact, names.other(fact, told))) for fact in ("uuid", "serial") if not track.index)
+        yield replace(track, index=next(filter(None, shown), track.index))
 
 
 def _trace(jobs: Sequence[SeenJob], names: _OwnNames, configuration: Configuration, window: Window) -> JobTrace:

@@ -16,7 +16,7 @@ from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.learn.oddities import THROTTLES, Counters
-from fakedev.learn.seen_jobs import SeenJob
+from fakedev.learn.seen_jobs import ENOUGH_JOBS, SeenJob
 from fakedev.learn.tracks import MEMORY, POWER, USAGE, Track
 from fakedev.learn.usage_fit import LEAST_SAMPLES, MOST_COMPARED, Window, matrices, together
 
@@ -66,9 +66,11 @@ def likeness(
         _drawn(own, looks, lambda share, number=number: show((number + share) / count))  # type: ignore[misc]
         for number, own in enumerate(specs)
     ]
+    if not draws[0].owners.size:  # all boards are divided
+        return []
     rows = _of_boards(tracks, jobs, counters, draws, window)
     coming = [job for job in jobs if not job.is_older]
-    if coming and spec.cluster is not None:
+    if len(coming) >= ENOUGH_JOBS and spec.cluster is not None:
         largest = max(max(size for size, _ in kind.sizes) for kind in spec.cluster.jobs)
         span = window.end - window.begin
         arrivals = [Arrivals(own.seed, spec.cluster, boards, largest) for own in specs]

@@ -1,7 +1,8 @@
 """The jobs in the tracks of devices: which pods or batch jobs are one, how large and long they were, and of what kind.
 
-Pods of one job have one beginning of their names, and begin within five minutes of each other. What Kubernetes and
-schedulers add to a name (a number, a hash, letters without vowels) says nothing of the kind.
+Pods of one job have one beginning of their names, and begin within five minutes of each other; where numbers end their
+names, these are ranks, from 0 or 1 on. What Kubernetes and schedulers add to a name (a number, a hash, letters without
+vowels) says nothing of the kind.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Final
 
 from fakedev.learn.tracks import Owner, Track
 
+#: Jobs that began: as many say how often they do.
+ENOUGH_JOBS: Final = 10
 #: Ranks of a job begin within this time.
 _TOGETHER_SECONDS: Final = 300.0
 #: Kubernetes draws the ends of names from letters and digits without vowels and what looks like them; numbers are ranks
@@ -22,6 +25,7 @@ _ADDED: Final = re.compile(r"\d+|[bcdfghjklmnpqrstvwxz2456789]{4,}|[0-9a-f]{6,}|
 #: Pods of one job are called so, before their numbers: by Kubeflow, Volcano, and a living cluster.
 _ROLES: Final = frozenset(("worker", "master", "launcher", "chief"))
 _SPLIT: Final = re.compile(r"[-_.]")
+_RANK: Final = re.compile(r"(?:.*[-_.])?(\d{1,9})")
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def seen_jobs(tracks: Iterable[Track], begin: float, end: float, step: float) ->
     owned.sort(key=lambda track: (job_of(track.owner), float(track.seconds[0])))
     found = []
     for _, named in groupby(owned, key=lambda track: job_of(track.owner)):
-        for together in _runs(list(named)):
+        for together in (ranks for run in _runs(list(named)) for ranks in _jobs(run)):
             first = min(float(track.seconds[0]) for track in together)
             last = max(float(track.seconds[-1]) for track in together)
             found.append(SeenJob(
@@ -107,3 +111,16 @@ def _runs(tracks: Sequence[Track]) -> Iterable[list[Track]]:
             run = []
         run.append(track)
     yield run
+
+
+def _jobs(tracks: Sequence[Track]) -> Iterable[list[Track]]:
+    """The jobs of some tracks that begin together: one with all ranks, and one for each number that is no rank."""
+    found: dict[int, list[Track]] = {}
+    for track in tracks:
+        numbered = _RANK.fullmatch(track.owner.pod)
+        found.setdefault(int(numbered[1]) if numbered else 0, []).append(track)
+    numbers = sorted(found)
+    # Ranks follow each other from 0 or 1 on.
+    count = sum(number == numbers[0] + place for place, number in enumerate(numbers)) if numbers[0] < 2 else 0
+    yield from filter(None, ([track for number in numbers[:count] for track in found[number]],
+                             *(found[number] for number in numbers[count:])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,17 @@ def test_names_change_and_models_stay() -> None:
     kept = {"gpu": "0", "pci_bus_id": "00000000:1B:00.0", "modelName": "NVIDIA H100 80GB HBM3"}
     assert kept.items() <= first.items()
     assert first["DCGM_FI_DRIVER_VERSION"] == "550.163.01"
+
+
+@pytest.mark.parametrize("is_of_boards", [True, False])
+def test_names_that_stay_on_pages_of_boards_alone(is_of_boards: bool) -> None:
+    """Labels of models have names of services elsewhere; numbers of jobs are nowhere those of the user."""
+    line = 'a{model_name="secret-llm",name="secret.service",mode="idle",hpc_job="4711",gpu="7"} 1\n'
+    page = PageGroup((SourcePage("p", read_page(line)),))
+    (group,) = anonymous_groups([page], is_of_boards=lambda _: is_of_boards)
+    text = str(group.pages[0].page)
+    assert ("secret-llm" in text, "secret.service" in text) == (is_of_boards, is_of_boards)
+    assert "4711" not in text and "idle" in text and "'7'" in text
 
 
 @given(st.lists(st.tuples(st.sampled_from(["pod", "namespace", "Hostname", "x_y"]), WORDS), min_size=1))

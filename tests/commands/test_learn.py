@@ -161,18 +161,39 @@ def test_an_unknown_exporter(tmp_path: Path) -> None:
     lines = ["# TYPE own_speed gauge", "# HELP own_speed how fast", "# TYPE own_parts counter"]
     for minute in range(60):
         speed = 20 + 7 * minute % 13
-        lines += [f'own_speed{{hall="secret"}} {speed} {60 * minute}', f"own_parts_total {5 * minute} {60 * minute}"]
+        lines.append(f'own_speed{{name="secret.service"}} {speed} {60 * minute}')
+        lines.append(f"own_parts_total {5 * minute} {60 * minute}")
     (tmp_path / "own.om").write_text("\n".join([*lines, "# EOF", ""]))
     assert main(["learn", str(tmp_path / "own.om"), "--output", str(tmp_path / "fleet.yaml")]) == 0
     (identity,) = load(str(tmp_path / "fleet.yaml"), Files(environ={})).identities.values()
     families = {family.name: family for family in identity.families}
     speeds, parts = (families[name].rows[0].random for name in ("own_speed", "own_parts_total"))
+    assert "secret" not in "".join(path.read_text() for path in tmp_path.glob("*.yaml"))
     assert (families["own_speed"].kind, families["own_speed"].help) == ("gauge", "how fast")
     assert families["own_parts_total"].kind == "counter"
     assert speeds is not None
     assert (speeds.quantiles[0], speeds.quantiles[-1]) == (20, 32)
     assert parts is not None
     assert parts.quantiles == pytest.approx((5 / 60,), rel=0.01)
+
+
+@pytest.mark.slow
+def test_boards_that_are_told_by_their_uuids(tmp_path: Path) -> None:
+    """Series without the index of a board are of the board that has this UUID in the learnt fleet."""
+    boards = [f"2be0d2f{number}-1f4b-4d0e-9d37-3f2f1c6ca9a1" for number in range(3)]
+    lines = [
+        f"nvidia_smi_{name}{{uuid=\"{uuid}\"{more}}} {value} {60 * minute}"
+        for name, more, values in (
+            ("gpu_info", ',name="NVIDIA L40S"', (1, 1, 1)), ("index", "", (0, 1, 2)),
+            ("utilization_gpu_ratio", "", (0.9, 0, 0.3)), ("power_draw_watts", "", (300, 35, 140)),
+        )
+        for uuid, value in zip(boards, values, strict=True) for minute in range(30)
+    ]  # fmt: skip
+    (tmp_path / "own.om").write_text("\n".join([*lines, "# EOF", ""]))
+    assert main(["learn", str(tmp_path / "own.om"), "--output", str(tmp_path / "fleet.yaml")]) == 0
+    base = yaml.safe_load((tmp_path / "fleet.yaml").read_text())["workloads"]["base"]
+    levels = {work["devices"].partition("/")[2]: work["profile"].partition(":")[0] for work in base}
+    assert levels == {"0": "90", "1": "0", "2": "30"}
 
 
 @pytest.mark.slow

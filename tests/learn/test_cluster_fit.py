@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.spec.cluster_spec import mean_length
 from fakedev.fleet.spec.device_types import DeviceType, Range
 from fakedev.learn.cluster_fit import (
     Fitted,
@@ -109,10 +110,7 @@ def test_what_the_data_does_not_show_is_said() -> None:
     """Half a day has no day; boards without XIDs no failures; jobs that were always there no lengths."""
     old = SeenJob(("ml", "old"), job(MONDAY, 60).tracks, MONDAY, MONDAY + DAY / 2, is_older=True, is_running=True)
     found = fitted([old, job(MONDAY + 600, 600)], 0.5)
-    assert [note.partition(":")[0] for note in found.notes] == [
-        "old", "a day of the data would show how arrivals follow the hour",
-        "no XID came in 12 boards times hours of work, which says only that failures are rare",
-    ]  # fmt: skip
+    assert [fact in note for fact, note in zip(("old", "began", "hour", "XID"), found.notes, strict=True)] == [True] * 4
     assert (found.document["day"], found.document["weekend"]) == (0.0, 1.0)
 
 
@@ -123,6 +121,17 @@ def test_the_load_is_what_was_asked_for() -> None:
     assert found["load"] == pytest.approx(0.1, rel=0.02)
     assert found["jobs"][0]["sizes"] == {2: 168}
     assert found["jobs"][0]["share"] == 1.0
+
+
+def test_as_many_jobs_come_as_came() -> None:
+    """Where most jobs still run when the time ends, their boards and their number say how long they take."""
+    ended = [job(MONDAY + 600 * number, 60) for number in range(20)]
+    running = [job(MONDAY + 600 * number, DAY - 600 * number) for number in range(40)]
+    (kind,) = fitted([*ended, *(replace(each, is_running=True) for each in running)], 1).document["jobs"]
+    length, spread, longest = (float(str(kind[name]).rstrip("s")) for name in ("lasts", "spread", "longest"))
+    had = sum(each.seconds for each in (*ended, *running))
+    assert mean_length(length, spread, longest) == pytest.approx(had / 60, rel=0.01)
+    assert longest >= DAY
 
 
 def test_what_was_there_all_the_time_is_base_work() -> None:

@@ -50,6 +50,16 @@ def test_pods_that_begin_together_are_one_job() -> None:
     assert [(job.is_older, job.is_running) for job in jobs] == [(True, False), (False, False), (False, True)]
 
 
+def test_numbers_that_are_no_ranks() -> None:
+    """Ranks follow each other from 0 or 1 on; other numbers are of jobs, even when these begin together."""
+    pods = ["sweep-0017", "sweep-0018", "sweep-0018", "mpi-1", "mpi-2", "mpi-7", "web-x2zqk", "web-b9s45"]
+    tracks = [track(str(number), pod, 600, 1200) for number, pod in enumerate(pods)]
+    jobs = [sorted(each.owner.pod for each in job.tracks) for job in seen_jobs(tracks, 0, 3600, 60)]
+    assert sorted(jobs) == [
+        ["mpi-1", "mpi-2"], ["mpi-7"], ["sweep-0017"], ["sweep-0018", "sweep-0018"], ["web-b9s45", "web-x2zqk"],
+    ]  # fmt: skip
+
+
 def test_selectors() -> None:
     assert selector(' {job="dcgm"} ', "__name__", "UTIL") == '{__name__="UTIL",job="dcgm"}'
     with pytest.raises(ValueError, match=r"--match: 'up' is not in braces"):

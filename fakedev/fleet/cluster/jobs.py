@@ -14,7 +14,7 @@ import numpy as np
 
 from fakedev.fleet.entities.naming import generated_name
 from fakedev.fleet.entities.randomness import Keys, hashes, normal, sub_keys, uniform
-from fakedev.fleet.spec.cluster_spec import ClusterSpec, JobKind, ServiceKind
+from fakedev.fleet.spec.cluster_spec import ClusterSpec, JobKind, ServiceKind, length_at_work
 from fakedev.fleet.spec.limits import entity_key
 from fakedev.fleet.spec.quantities import quantity_name
 from fakedev.fleet.spec.value_functions import Function
@@ -176,14 +176,14 @@ class Arrivals:
         is_settled: bool,
     ) -> Iterator[ClusterJob]:  # fmt: skip
         sigma = math.log(kind.spread)
-        # A job that is met at work is longer than others: the lengths weighted by themselves.
-        median = kind.lasts_seconds * (math.exp(sigma**2) if is_settled else 1.0)
         drawn = zip(
             keys.tolist(), times, uniform(self._seed, keys, "size", 0).tolist(),
             normal(self._seed, keys, "lasts", 0).tolist(), strict=True,
         )  # fmt: skip
         for key, time, of_size, of_length in drawn:
-            length = min(median * math.exp(sigma * of_length), kind.longest_seconds)
+            length = min(kind.lasts_seconds * math.exp(sigma * of_length), kind.longest_seconds)
+            # A job that is met at work is longer than others.
+            length = length_at_work(kind, of_length) if is_settled else length
             name = f"{kind.workload.name}-{generated_name(key, 5)}"
             yield ClusterJob(kind.workload.name, name, key, _drawn(sizes, of_size), time, length, is_settled=is_settled)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Final
 
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
@@ -14,6 +15,7 @@ _DAY: Final = 24.0 * _HOUR
 #: Days from a Monday to 1970-01-01, a Thursday.
 _THURSDAY: Final = 3
 _LONGEST: Final = 365.0 * _DAY
+_NORMAL: Final = NormalDist()
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,23 @@ def mean_length(median: float, spread: float, longest: float) -> float:
     if not sigma:
         return min(median, longest)
     cut = math.log(longest / median) / sigma
-    return median * math.exp(sigma**2 / 2.0) * _normal(cut - sigma) + longest * (1.0 - _normal(cut))
+    return median * math.exp(sigma**2 / 2.0) * _NORMAL.cdf(cut - sigma) + longest * (1.0 - _NORMAL.cdf(cut))
 
 
-def _normal(value: float) -> float:
-    return 0.5 * (1.0 + math.erf(value / math.sqrt(2.0)))
+def length_at_work(kind: JobKind, score: float) -> float:
+    """The length of a job that is met at work: of these lengths weighted by themselves.
+
+    :param score: drawn from a normal distribution.
+    """
+    sigma = math.log(kind.spread)
+    if not sigma:
+        return kind.mean_seconds
+    whole = kind.lasts_seconds * math.exp(sigma**2 / 2.0)
+    # The weights of the longest add up to less than the uncut distribution has there.
+    share = _NORMAL.cdf(score) * kind.mean_seconds / whole
+    if share >= _NORMAL.cdf(math.log(kind.longest_seconds / kind.lasts_seconds) / sigma - sigma):
+        return kind.longest_seconds
+    return kind.lasts_seconds * math.exp(sigma**2 + sigma * _NORMAL.inv_cdf(share))
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,14 @@ class TestJobs:
         assert sum(job.size == 2 for job in jobs) / len(jobs) == pytest.approx(0.25, rel=0.03)
 
 
+    def test_jobs_at_work_are_longer(self) -> None:
+        """Each is met as often as it is long, also where most are cut at the longest; half of it is over on average."""
+        arrivals = Arrivals(1, cluster(kind(sizes=((1, 1.0),), spread=5.0, longest_seconds=300.0)), 20_000, 4)
+        lengths = np.array([job.left_seconds for slot in range(60) for job in arrivals.in_slot(slot, 0.0)])
+        left = np.array([job.left_seconds for job in arrivals.at_work(0.0)])
+        assert left.mean() == pytest.approx((lengths**2).mean() / lengths.mean() / 2.0, rel=0.02)
+
+
 class TestFleet:
     @pytest.mark.slow
     def test_it_is_busy_from_the_beginning(self) -> None:
