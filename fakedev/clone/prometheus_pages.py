@@ -18,7 +18,7 @@ _MOST_NAMED: Final = 20
 #: Labels that Prometheus sets, not the exporter.
 _OF_TARGETS: Final = frozenset(("__name__", "instance", "job"))
 #: Series that Prometheus makes itself of each target.
-_OWN_SERIES: Final = frozenset((
+OWN_SERIES: Final = frozenset((
     "up", "scrape_duration_seconds", "scrape_samples_scraped", "scrape_samples_post_metric_relabeling",
     "scrape_series_added", "scrape_timeout_seconds", "scrape_sample_limit", "scrape_body_size_bytes",
 ))  # fmt: skip
@@ -59,7 +59,8 @@ def read_prometheus(
     metadata = ask("metadata", {})
     pages = pages_of_series(series, metadata if isinstance(metadata, dict) else {})
     if not pages:
-        raise ValueError(f"{url}: {match} has only series that Prometheus makes itself")
+        raise ValueError(f"{url}: {match} has only series that Prometheus makes itself: if its targets are away "
+                         "now, --to names a time at which they were there")
     return pages
 
 
@@ -75,7 +76,7 @@ def pages_of_series(series: Iterable[Any], metadata: Mapping[str, Any]) -> list[
         for row in series:
             labels: Mapping[str, str] = row["metric"]
             name = labels["__name__"]
-            if name in _OWN_SERIES:
+            if name in OWN_SERIES:
                 continue
             sample = Sample(own_labels(labels), str(float(row["value"][1])), has_timestamp=False)
             targets.setdefault(labels.get("instance", "target"), {}).setdefault(name, []).append(sample)

@@ -20,7 +20,7 @@ from fakedev.base.errors import plain_reason, printable
 from fakedev.base.given_files import read_given
 from fakedev.base.units import parse_duration
 from fakedev.clone.cloning import Cloning, Wanted
-from fakedev.clone.prometheus_pages import moment, own_labels, pages_of_series, read_prometheus
+from fakedev.clone.prometheus_pages import OWN_SERIES, moment, own_labels, pages_of_series, read_prometheus
 from fakedev.clone.scraped import SourcePage
 from fakedev.commands.prometheus_access import PROMETHEUS_ACCESS, reached_prometheus
 from fakedev.exporters.samples import Labels, Row, WrongLine, is_openmetrics, read_lines
@@ -200,7 +200,10 @@ def _of_files(options: Namespace) -> _Found:
         newer = (seconds, row.number, row.labels) if seconds >= latest else (latest, number, labels)
         newest[row.name, board] = (*newer, count + 1)
     files = sorted(found, key=begins.__getitem__)
-    begin, end = begins[files[0]], max(seconds for seconds, *_ in newest.values())
+    shown = [seconds for (name, _), (seconds, *_) in newest.items() if name not in OWN_SERIES]
+    if not shown:
+        raise ValueError(f"{files[0]}: has only series that Prometheus makes itself, and none of an exporter")
+    begin, end = begins[files[0]], max(shown)
     if begin == end:
         raise ValueError(f"{files[0]}: all samples are of one moment. For a single page use fakedev clone; a copy of "
                          "pages needs their times: copy them with cp -p")

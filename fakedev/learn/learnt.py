@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import yaml
 
+from fakedev.base.errors import first_names
 from fakedev.clone.cloning import Clone, Cloning, Wanted
 from fakedev.clone.document import FIRST_LINE, file_text, node_name, with_remarks
 from fakedev.clone.fleet_reader import facts_of
@@ -35,6 +36,8 @@ from fakedev.schema.files import Files
 _SLOWLY: Final = 10
 #: Returns the samples of families, one after this number of steps.
 Series = Callable[[Sequence[str], int], Iterable[Seen]]
+#: Nodes that a note names.
+_MOST_NAMED: Final = 8
 _NO_NAME: Final = re.compile(r"[^a-z0-9-]+")
 
 
@@ -115,7 +118,9 @@ def learn(
     is_divided = any(pool.has_parts for pool in configuration.fleet.pools)
     tracks, counters = Tracks(identities, shown, names.node_of, is_divided=is_divided), Counters(identities, shown)
     document = yaml.safe_load(clone.text)
-    all_units = list(_placed(_read(series, tracks, counters), document["fleet"]["pools"], names))
+    placed = list(_placed(_read(series, tracks, counters), document["fleet"]["pools"], names))
+    there = {node.name for pool in configuration.fleet.pools for node in pool.nodes}
+    all_units = [track for track in placed if track.device[0] in there]
     found = [track for track in all_units if not track.is_instance]
     if found:
         # A server may keep less than was asked for.
@@ -142,6 +147,9 @@ def learn(
         *missing(_nodes_by_family(pages, identities, names.node_of), {node: own.name for node, own in types.items()}),
     ]
     notes = [*_notes(clone, own_types, is_divided=bool(instances)), *fitted.notes]
+    if away := sorted({track.device[0] for track in placed} - there):
+        notes.append(f"nodes that had no series in the last five minutes are left out, with their work: "
+                     f"{first_names(away, _MOST_NAMED)}")
     if all_units:
         document.pop("workloads", None)
     if base:

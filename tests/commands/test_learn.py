@@ -140,6 +140,29 @@ def test_names_that_are_kept(hour: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_nodes_that_are_away_at_the_end(hour: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One is left out, with its work, and named; where all are away the time ends with their last page."""
+    lines = Path(hour[-1]).read_text().splitlines(keepends=True)
+    last = float(lines[-2].rpartition(" ")[2])
+    one, every = tmp_path / "one.om", tmp_path / "every.om"
+
+    def write(path: Path, away: str) -> None:
+        """The series without the last ten minutes of some nodes, of which Prometheus' own series go on."""
+        path.write_text("".join(
+            line for line in lines
+            if line.startswith(("#", "up", "scrape_")) or away not in line or float(line.rpartition(" ")[2]) < last - 600
+        ))
+
+    write(one, "hidden-1")
+    write(every, "hidden-")
+    for path, nodes in ((one, ["hidden-0", "hidden-2"]), (every, ["hidden-0", "hidden-1", "hidden-2"])):
+        output = tmp_path / f"{path.stem}.yaml"
+        learnt([str(path)], output, "--keep", "names")
+        assert [node.name for pool in load(str(output), Files(environ={})).fleet.pools for node in pool.nodes] == nodes
+        assert ("hidden-1" in capsys.readouterr().err) == (path == one)
+
+
+@pytest.mark.slow
 def test_a_node_without_a_label(hour: list[str], tmp_path: Path) -> None:
     """It lacks the label in the learnt fleet, too; its boards and their jobs are learnt all the same."""
     for number, path in enumerate(hour):
