@@ -119,23 +119,18 @@ def learn(
     tracks, counters = Tracks(identities, shown, names.node_of, is_divided=is_divided), Counters(identities, shown)
     document = yaml.safe_load(clone.text)
     placed = list(_placed(_read(series, tracks, counters), document["fleet"]["pools"], names))
-    there = {node.name for pool in configuration.fleet.pools for node in pool.nodes}
-    all_units = [track for track in placed if track.device[0] in there]
+    types = _types(configuration)
+    all_units = [track for track in placed if track.device[0] in types]
     found = [track for track in all_units if not track.is_instance]
     if found:
         # A server may keep less than was asked for.
         window = replace(window, begin=max(window.begin, min(float(track.seconds[0]) for track in found)))
     jobs = seen_jobs(found, window.begin, window.end, window.step)
-    types = _types(configuration)
     own_types = _own_types(document, types, found, tracks.temperatures, files, wanted.path)
     if own_types:
         made |= {str(path): text for path, text in own_types.items()}
         types = _types(_loaded(file_text(document), wanted.path, made)[0])
-    usual = next(iter(types.values()))
-
-    def type_of(node: str) -> DeviceType:
-        return types.get(node, usual)
-
+    type_of = types.__getitem__
     boards = sum(len(pool.nodes) * pool.devices_per_node for pool in configuration.fleet.pools)
     fitted = fitted_cluster(
         jobs, found, type_of, window, boards, names.kind, _word, tracks.xid_count, tracks.lost_seconds
@@ -147,7 +142,7 @@ def learn(
         *missing(_nodes_by_family(pages, identities, names.node_of), {node: own.name for node, own in types.items()}),
     ]
     notes = [*_notes(clone, own_types, is_divided=bool(instances)), *fitted.notes]
-    if away := sorted({track.device[0] for track in placed} - there):
+    if away := sorted({track.device[0] for track in placed} - types.keys()):
         notes.append(f"nodes that had no series in the last five minutes are left out, with their work: "
                      f"{first_names(away, _MOST_NAMED)}")
     if all_units:

@@ -19,6 +19,8 @@ from fakedev.fleet.entities.randomness import Floats
 from fakedev.learn.tracks import OWNERS, POWER, USAGE, Seen, Track
 from fakedev.learn.usage_fit import HOUR, Window
 
+#: A sample is the next one when it comes within this many usual times between two.
+_NEXT: Final = 1.5
 #: A time without samples is a gap from this number of steps on.
 _GAP_STEPS: Final = 2.5
 #: A value is stuck when it is the same in this number of samples, while the other one moves.
@@ -167,7 +169,8 @@ class Counters:
         self._series[seen.name, seen.target, labels].append(seen)
 
     def watched(self, quantity: str) -> tuple[float, int, float]:
-        """How much the counters of a quantity have risen, how often they fell, and in how many seconds; of all boards.
+        """How much the counters of a quantity have risen, how often they fell from one sample to the next, and in how
+        many seconds; of all boards.
         """
         risen, fallen, seconds = 0.0, 0, 0.0
         for (name, _, _), parts in self._series.items():
@@ -179,6 +182,8 @@ class Counters:
                 np.maximum.at(numbers, places, np.nan_to_num(np.concatenate([part.numbers for part in parts])))
                 steps = np.diff(numbers) / (UNITS[row.unit] * row.times)
                 risen += float(steps[steps > 0].sum())
-                fallen += int((steps < 0).sum())
+                # After a gap, as of a node that was down, everything begins anew.
+                between = np.diff(times)
+                fallen += int(((steps < 0) & (between <= _NEXT * np.median(between))).sum() if len(between) else 0)
                 seconds += float(times[-1] - times[0])
         return risen, fallen, seconds

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.fleet.boards.sensors import swing
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.learn.seen_jobs import SeenJob
@@ -43,6 +44,8 @@ _LEAST_JOBS: Final = 5
 _MOST_SPLITS: Final = 2
 #: Samples of a time on one side of which the first and the last are left out.
 _LONG: Final = 3
+#: The share of the samples of a side that stand for all.
+_ENOUGH: Final = 0.1
 #: Jobs whose boards are compared, of all times, and samples that they need.
 MOST_COMPARED: Final = 500
 LEAST_SAMPLES: Final = 10
@@ -151,10 +154,11 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
     usage = joined([np.clip(track.numbers[USAGE], 0.0, 1.0) for track in tracks])
     if not len(usage):
         return _IDLE
-    own_factors = differences(jobs, type_of)
-    factors = np.repeat(own_factors, [len(job.tracks) for job in jobs])
+    # How jobs and boards differ is no fluctuation.
+    factors = differences([replace(job, tracks=(track,)) for job in jobs for track in job.tracks], type_of)
     activity = joined([_activity(track, type_of) / own for track, own in zip(tracks, factors, strict=True)])
-    kind, power = _kind_of_work(usage, activity, type_of(tracks[0].device[0]))
+    board = type_of(tracks[0].device[0])
+    kind, power = _kind_of_work(usage, activity, board)
     activity = activity / power
     is_busy = usage > threshold
     share = float(is_busy.mean())
@@ -162,9 +166,9 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
     if is_one_side or usage.std() <= _STEADY:
         # What is seldom, as the end of a job, is no fluctuation.
         usual = is_busy == (share > 0.5) if is_one_side else np.full(len(usage), True)
-        return Profile((*loading, _level(usage[usual], activity[usual], 0.0, 1.0)), kind)
+        return Profile((*loading, _level(usage[usual], activity[usual], 0.0, 1.0, board, power)), kind)
     runs = [_runs(track.numbers[USAGE] > threshold) for track in tracks]
-    inside = np.concatenate([_inside(lengths) for lengths, _ in runs])
+    inside, perhaps = (np.concatenate(parts) for parts in zip(*(_inside(lengths) for lengths, _ in runs), strict=True))
     changes = sum(len(lengths) - 1 for lengths, _ in runs)
     longest = float(np.median([job.seconds for job in jobs]))
     # A side is seen for a step at least.
@@ -173,18 +177,20 @@ def fitted_profile(jobs: Sequence[SeenJob], type_of: TypeOf, step: float) -> Pro
     # What lasts for ever has room for all levels; each has a sample at least.
     is_always = all(job.is_older and job.is_running for job in jobs)
     room = _MOST_PAIRS if is_always else max(int(longest // cycle), 1)
-    pairs = min(room, _MOST_PAIRS, int((is_busy & inside).sum()), int((~is_busy & inside).sum()))
+    own_sides = {busy: _pure((is_busy == busy) & inside, (is_busy == busy) & perhaps) for busy in (True, False)}
+    pairs = min(room, _MOST_PAIRS, *(int(own.sum()) for own in own_sides.values()))
     sides = []
     begins_busy = 2 * sum(bool(side[:1].any()) for _, side in runs) > len(runs)
     for busy in (begins_busy, not begins_busy):
-        own_side = (is_busy == busy) & inside
-        values, shares = usage[own_side], activity[own_side]
+        values, shares = usage[own_sides[busy]], activity[own_sides[busy]]
         order = np.argsort(values, kind="stable")
         spread = _spread(joined([lengths[side == busy] for lengths, side in runs]))
         mean = cycle * (share if busy else 1.0 - share)
         # The mean of a lognormal length with this spread.
         median = max(mean / math.exp(0.5 * math.log(spread) ** 2), 1.0)
-        sides.append([_level(values[part], shares[part], median, spread) for part in np.array_split(order, pairs)])
+        sides.append([
+            _level(values[part], shares[part], median, spread, board, power) for part in np.array_split(order, pairs)
+        ])
     levels = [
         level for place, other in zip(_ORDERS[pairs], reversed(_ORDERS[pairs]), strict=True)
         for level in (sides[0][place], sides[1][other])
@@ -228,13 +234,22 @@ def _runs(is_busy: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.bool_]]:
     return np.diff(edges).astype(np.float64), is_busy[edges[:-1]] if len(is_busy) else is_busy
 
 
-def _inside(lengths: Floats) -> NDArray[np.bool_]:
-    """The samples of times on one side that are not the mean of both: of long ones all but the first and the last."""
+def _inside(lengths: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The samples of times on one side that are the mean of nothing else: of long ones all but the first and the last.
+
+    :return: those, and those with all samples of short times, which may be.
+    """
     ends = np.cumsum(lengths).astype(np.int64)
-    inside = np.full(int(lengths.sum()), True)
+    inside = np.repeat(lengths >= _LONG, lengths.astype(np.int64))
+    perhaps = ~inside
     for place in (ends - 1, ends - lengths.astype(np.int64)):
-        inside[place[lengths >= _LONG]] = False
-    return inside
+        inside[place[lengths > 0]] = False
+    return inside, inside | perhaps
+
+
+def _pure(inside: NDArray[np.bool_], perhaps: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The samples of a side to take: those that are surely its own, where they are enough."""
+    return inside if inside.sum() >= max(LEAST_SAMPLES, _ENOUGH * perhaps.sum()) else perhaps
 
 
 def _spread(lengths: Floats) -> float:
@@ -246,7 +261,13 @@ def _spread(lengths: Floats) -> float:
     return min(round(math.exp(float(high - low) / 2.0), 2), _MOST_SPREAD)
 
 
-def _level(usage: Floats, activity: Floats, seconds: float, spread: float) -> Level:
+def _level(
+    usage: Floats, activity: Floats, seconds: float, spread: float, board: DeviceType, power: float = 1.0
+) -> Level:
+    """A level of some samples.
+
+    :param power: by which the activity was divided.
+    """
     percent = round(100.0 * float(usage.mean()), 2)
     fluctuation = _fluctuation(100.0 * float(usage.std()), percent)
     intensity, own = 100.0, 0.0
@@ -255,7 +276,8 @@ def _level(usage: Floats, activity: Floats, seconds: float, spread: float) -> Le
         # Boards that the hardware slows down may draw no more than idle ones; work has some intensity.
         intensity = round(float(np.clip(100.0 * np.median(activity[busy] / usage[busy]), 1.0, 100.0)))
         # The fluctuation of the usage moves the power, too.
-        deviation = 100.0 * float(activity[busy].std()) / _DEVIATION
+        noise = _noise(power * activity[busy], board) / power
+        deviation = 100.0 * math.sqrt(max(float(activity[busy].var() - (noise**2).mean()), 0.0)) / _DEVIATION
         own = (deviation - fluctuation * intensity / 100.0) / float(usage[busy].mean())
         own = min(max(round(own), 0.0), intensity, 100.0 - intensity)
     return Level(percent, fluctuation, seconds, max(spread, 1.0), intensity, own)
@@ -275,6 +297,18 @@ def _activity(track: Track, type_of: TypeOf) -> Floats:
     context = kind.dynamics.clocked_power_share if kind.dynamics is not None else 0.0
     watts = track.numbers[POWER].astype(np.float64)
     return ((watts - span.low) / (span.high - span.low) - context) / (1.0 - context)
+
+
+def _noise(activity: Floats, board: DeviceType) -> Floats:
+    """The standard deviation that the board and its sensor bring about, not the work."""
+    span, dynamics = board.ranges[POWER], board.dynamics
+    if dynamics is None:
+        return np.zeros_like(activity)
+    busy = 1.0 - dynamics.clocked_power_share
+    above_idle = activity + dynamics.clocked_power_share / busy
+    drawn = above_idle + span.low / (span.high - span.low) / busy
+    shown = swing(np.array(dynamics.power_average_seconds)) * above_idle
+    return np.hypot(shown, drawn * dynamics.power_noise / math.sqrt(3.0))
 
 
 def differences(jobs: Sequence[SeenJob], type_of: TypeOf) -> Floats:
@@ -321,7 +355,8 @@ def _loading(
     ]
     values = joined([track.numbers[USAGE][:most] for track in waiting])
     activity = joined([_activity(track, type_of)[:most] for track in waiting])
-    level = _level(values, activity, step * usual, _spread(np.array(quiet, dtype=np.float64)))
+    board = type_of(waiting[0].device[0])
+    level = _level(values, activity, step * usual, _spread(np.array(quiet, dtype=np.float64)), board)
     return (replace(level, is_once=True),), usual
 
 

@@ -149,8 +149,8 @@ def test_nodes_that_are_away_at_the_end(hour: list[str], tmp_path: Path, capsys:
     def write(path: Path, away: str) -> None:
         """The series without the last ten minutes of some nodes, of which Prometheus' own series go on."""
         path.write_text("".join(
-            line for line in lines
-            if line.startswith(("#", "up", "scrape_")) or away not in line or float(line.rpartition(" ")[2]) < last - 600
+            line for line in lines if line.startswith(("#", "up", "scrape_")) or away not in line
+            or float(line.rpartition(" ")[2]) < last - 600
         ))
 
     write(one, "hidden-1")

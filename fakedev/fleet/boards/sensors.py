@@ -68,6 +68,15 @@ _RELEASED: Final = 0.08
 _PART_OF_STEP: Final = 1e-3
 
 
+def swing(average_seconds: Floats) -> Floats:
+    """The standard deviation of what a sensor shows, as a share of the power above idle.
+
+    :param average_seconds: for how long it averages; 0: not at all.
+    """
+    shares: Floats = SWING * np.sqrt(_SWING_SECONDS / np.maximum(average_seconds, _SWING_SECONDS))
+    return shares
+
+
 class PowerReading:
     """Readings of the power of some boards, or of parts that show their board's.
 
@@ -78,7 +87,7 @@ class PowerReading:
 
     def __init__(self, average_seconds: Floats, step_watts: Floats, seed: int, keys: Keys) -> None:
         self._step_watts = step_watts
-        self._swing = SWING * np.sqrt(_SWING_SECONDS / np.maximum(average_seconds, _SWING_SECONDS))
+        self._swing = swing(average_seconds)
         self._draws = Draws(seed, keys, "power reading")
 
     @classmethod
