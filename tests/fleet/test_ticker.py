@@ -28,13 +28,13 @@ def small_spec(tick_seconds: float = 1.0) -> FleetSpec:
 
 class WatchedFleet(Fleet):
     def __init__(self, clock: AppReactor, events: list[Stamped], tick_seconds: float = 1.0, speed: float = 1.0) -> None:
-        self.clock = clock
+        self.reactor = clock
         self.cost_seconds = 0.0
         self.fails = False
         super().__init__(small_spec(tick_seconds), events.append, tick_seconds / speed if speed else 0.0)
 
     def tick(self) -> Steps[list[Verdict]]:
-        self.clock.rightNow += self.cost_seconds
+        self.reactor.rightNow += self.cost_seconds
         if self.fails:
             raise RuntimeError("an internal error")
         return super().tick()

@@ -113,7 +113,7 @@ class TestPlace:
         assert rows[7] == ("0000:df:00.0", "1", "56-111,168-223")
         assert labels_of(fleet_of(count=2), "dgx-0", names) == rows[:2]
         larger = fleet_of(count=9)
-        facts = larger.facts(larger.roster.nodes[0])
+        facts = larger.labels.facts(larger.roster.nodes[0])
         assert len({fact["pci_address"] for fact in facts}) == 9
         assert not any("numa_node" in fact for fact in facts)
 
