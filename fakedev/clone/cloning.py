@@ -105,6 +105,7 @@ def rendered(text: str, path: Path, made: Mapping[str, str]) -> Rendered:
 
 #: How often the identity is brought nearer to the page; each time its pages are rendered.
 _ROUNDS: Final = 3
+_NOT_KNOWN: Final = "no exporter of the catalog prints this page"
 #: An exporter is one of boards when the catalog has at least this part of its families in one identity.
 _OF_BOARDS: Final = 0.25
 #: The identity of pages of which only fields are known that no identity has by itself.
@@ -278,7 +279,8 @@ class Cloning:
         reader = FleetReader(identity)
         nodes = reader.read(group)
         if not nodes and not self._wanted.identity:
-            return self._unknown(group, path)
+            why = f"no line names a device, as {best.identity} does" if self._is_of_boards(page) else _NOT_KNOWN
+            return self._unknown(group, path, why)
         if not nodes:
             raise ValueError(f"{group.pages[0].name}: no line names a device as {best.identity} does")
         self._check_board(page, group.pages[0].name)
@@ -297,7 +299,7 @@ class Cloning:
         known = self._wanted.identity or self._identity_of_fields(page)
         return bool(known) or max(shared, default=0) >= _OF_BOARDS * len(page.families)
 
-    def _unknown(self, group: PageGroup, path: Path) -> _Exporter:
+    def _unknown(self, group: PageGroup, path: Path, why: str = _NOT_KNOWN) -> _Exporter:
         """An exporter that is not in the catalog: its series move by themselves, on a node of one board a page."""
         page = group.joined()
         families, left_out = unknown_families(page, self._movement)
@@ -307,7 +309,7 @@ class Cloning:
         # The pages of these nodes have the same labels.
         where = f"each node has an address of its own: {NODE_ADDRESSES}" if len(nodes) > 1 else "the page is /metrics"
         remarks = (
-            f"no exporter of the catalog prints these families: work and faults move none of them; {where}",
+            f"{why}: work and faults move none of these families; {where}",
             *(f"{name} is on the pages, and not in the clone: {why}" for name, why in left_out.items()),
         )
         device = self._wanted.device or _ANY_BOARD

@@ -22,7 +22,7 @@ from fakedev.schema.places import Place, Report
 DEFAULT_DEVICE: Final = "h100-sxm5-80gb"
 
 #: Facts of a device type by which it is recognized.
-_TELLING: Final = ("product_name", "card_model", "pci_device_id")
+_TELLING: Final = ("product_name", "chip_name", "card_model", "pci_device_id")
 
 #: Labels with the name of the board.
 _NAME_LABELS: Final = ("modelName", "model_name", "name", "card_series", "card_model", "dev_name", "model")
