@@ -60,16 +60,19 @@ def test_families_that_nodes_do_not_have() -> None:
 
 
 def test_counters() -> None:
-    """A series goes on with the next owner of its board; of two values at a time the higher one is newer."""
+    """A series goes on with the next owner of its board; of two values at a time the higher one is newer.
+
+    A fall after a gap is none: a node that was down counts from 0.
+    """
     report = Report()
     identity = named_identity("dcgm@4.8.2", Catalog(Files(environ={}), report), report)
     counters = Counters([identity], {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_GPU_UTIL"})
     (name,) = counters.names
-    for pod, minutes, millijoules in (("a", [0, 1, 2], [1000, 3000, 5000]), ("b", [2, 3, 4], [6000, 500, 1500])):
+    for pod, minutes, millijoules in (("a", [0, 1, 2], [1000, 3000, 5000]), ("b", [2, 3, 4, 24], [6000, 500, 1500, 100])):
         labels = (("UUID", "GPU-1"), ("pod", pod))
         counters.take(Seen(name, labels, STEP * np.array(minutes), np.array(millijoules, dtype=np.float64)))
     risen, fallen, seconds = counters.watched(ENERGY)
-    assert (fallen, seconds) == (1, 4 * STEP)
+    assert (fallen, seconds) == (1, 24 * STEP)
     assert risen == pytest.approx(6)
     assert counters.watched("throttled_power_seconds") == (0.0, 0, 0.0)
 

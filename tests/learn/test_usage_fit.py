@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.fleet.entities.randomness import Floats
-from fakedev.fleet.spec.device_types import DeviceType, Range
+from fakedev.fleet.spec.device_types import DeviceType, Dynamics, Range
 from fakedev.learn.seen_jobs import SeenJob
 from fakedev.learn.tracks import MEMORY, POWER, USAGE, Owner, Track
 from fakedev.learn.usage_fit import (
@@ -94,6 +94,26 @@ def test_power_fluctuates_at_the_same_usage() -> None:
     assert level.intensity == pytest.approx(60, abs=1)
     assert level.intensity_fluctuation == pytest.approx(6 / 0.45, abs=1)
     assert differences(jobs, board_of) == pytest.approx(factors, abs=0.02)
+
+
+def test_what_a_board_and_its_sensor_bring_about_is_no_fluctuation() -> None:
+    """Work of an intensity that does not change draws the same, but for a share of the power at random."""
+    draws, usage = np.random.default_rng(1), np.full(2000, 0.9)
+    board = replace(BOARD, dynamics=Dynamics(500.0, power_noise=0.1, power_average_seconds=1.0))
+    drawn = 100.0 + 400.0 * (0.06 + 0.94 * 0.9 * 0.7)
+    watts = drawn * (1.0 + 0.1 * draws.uniform(-1.0, 1.0, 2000))
+    (level,) = fitted_profile([job([usage], {POWER: watts})], lambda node: board, STEP).levels
+    assert level.intensity == pytest.approx(70, abs=1)
+    assert level.intensity_fluctuation <= 2
+    (unknown,) = fitted_profile([job([usage], {POWER: watts})], board_of, STEP).levels
+    assert unknown.intensity_fluctuation > 10
+
+
+def test_a_level_is_that_of_samples_of_one_phase() -> None:
+    """A sample on the way from one phase to the next is the mean of both."""
+    turn = np.array([0.45, 0.9, 0.9, 0.9, 0.9, 0.4, 0.1, 0.1, 0.1])
+    levels = fitted_profile([job([np.tile(turn, 30)], is_older=True)], board_of, STEP).levels
+    assert {round(level.percent) for level in levels} == {10, 90}
 
 
 def test_a_busy_board_that_draws_what_an_idle_one_draws() -> None:
