@@ -68,7 +68,8 @@ def test_counters() -> None:
     identity = named_identity("dcgm@4.8.2", Catalog(Files(environ={}), report), report)
     counters = Counters([identity], {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_GPU_UTIL"})
     (name,) = counters.names
-    for pod, minutes, millijoules in (("a", [0, 1, 2], [1000, 3000, 5000]), ("b", [2, 3, 4, 24], [6000, 500, 1500, 100])):
+    first, second = ("a", [0, 1, 2], [1000, 3000, 5000]), ("b", [2, 3, 4, 24], [6000, 500, 1500, 100])
+    for pod, minutes, millijoules in (first, second):
         labels = (("UUID", "GPU-1"), ("pod", pod))
         counters.take(Seen(name, labels, STEP * np.array(minutes), np.array(millijoules, dtype=np.float64)))
     risen, fallen, seconds = counters.watched(ENERGY)
