@@ -12,6 +12,7 @@ a coin would have, is how much some days of this fleet differ from others.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,8 @@ WINDOW = 10
 DAY_MINUTES = 24 * 60
 LEARNT_DAYS = 7
 QUANTITIES = ("usage_ratio", "power_watts", "memory_used_bytes", "temperature_celsius", "core_frequency_mhz")
+#: The mean usage of a window in which a board works: idle ones are alike.
+AT_WORK = 0.05
 SUMMARY = ("mean", "deviation", "least", "most", "mean step", "largest step")
 Values = NDArray[np.float32]
 
@@ -44,20 +47,21 @@ def shown(fleet: Fleet, days: float, tick: float) -> Values:
     return np.array(values, dtype=np.float32)
 
 
-def windows(values: Values, odd: int) -> Values:
-    """What a classifier sees of the windows of every second board: a row for each."""
+def windows(values: Values, odd: int, least_usage: float) -> Values:
+    """What a classifier sees of the windows of every second board: a row for each with at least this mean usage."""
     minutes = len(values) // WINDOW * WINDOW
     parts = values[:minutes, odd::2].reshape(-1, WINDOW, len(values[0, odd::2]), len(QUANTITIES))
     steps = np.abs(np.diff(parts, axis=1))
     every = [parts.mean(1), parts.std(1), parts.min(1), parts.max(1), steps.mean(1), steps.max(1)]
-    return np.concatenate(every, axis=2).reshape(-1, len(every) * len(QUANTITIES))
+    rows = np.concatenate(every, axis=2).reshape(-1, len(every) * len(QUANTITIES))
+    return rows[rows[:, QUANTITIES.index("usage_ratio")] >= least_usage]
 
 
-def told_apart(one: Values, other: Values) -> tuple[float, str]:
+def told_apart(one: Values, other: Values, least_usage: float = 0.0) -> tuple[float, str]:
     """The share of windows of unseen boards and days that a forest assigns to their fleet, and its main features."""
     half = len(one) // 2
-    known = windows(one[:half], 0), windows(other[:half], 0)
-    strange = windows(one[half:], 1), windows(other[half:], 1)
+    known = windows(one[:half], 0, least_usage), windows(other[:half], 0, least_usage)
+    strange = windows(one[half:], 1, least_usage), windows(other[half:], 1, least_usage)
     forest = RandomForestClassifier(100, min_samples_leaf=5, class_weight="balanced", random_state=1)
     forest.fit(np.concatenate(known), np.repeat([0, 1], [len(known[0]), len(known[1])]))
     right = [float((forest.predict(rows) == whose).mean()) for whose, rows in enumerate(strange)]
@@ -74,7 +78,7 @@ def main(path: str, days: float, tick: float) -> None:
     learnt = history.learnt()
     cloned = Cloning(WANTED, lambda share: None).run(grouped([history.page]))
 
-    def of_text(text: str, identities: dict[Path, str]) -> Values:
+    def of_text(text: str, identities: Mapping[Path, str]) -> Values:
         made = {str(name): content for name, content in {WANTED.path: text, **identities}.items()}
         changes = [ticks, f"fleet.epoch={round(history.end)}", "fleet.seed=2"]
         return shown(Fleet(load(str(WANTED.path), Files(environ={}, made=made), changes).fleet), days, tick)
@@ -85,7 +89,8 @@ def main(path: str, days: float, tick: float) -> None:
         ("the same fleet", later),
     ):
         share, by = told_apart(original, other)
-        print(f"{title}: {100 * share:.1f} % ({by})", flush=True)
+        at_work, _ = told_apart(original, other, AT_WORK)
+        print(f"{title}: {100 * share:.1f} % ({by}); where boards work {100 * at_work:.1f} %", flush=True)
 
 
 if __name__ == "__main__":
