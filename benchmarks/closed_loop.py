@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from fakedev.exporters.sources import DeviceSource, by_identity
 from fakedev.fleet.cluster.jobs import Arrivals
 from fakedev.fleet.cluster.scheduler import Nodes
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.spec.cluster_spec import ClusterSpec, JobKind
+from fakedev.fleet.spec.cluster_spec import THURSDAY, ClusterSpec, JobKind
 from fakedev.learn.learnt import Learnt, learn
 from fakedev.learn.tracks import Seen
 from fakedev.learn.usage_fit import DAY, Window
@@ -86,13 +85,13 @@ def drawn(
     jobs = [job for slot in range(minutes) for job in arrivals.in_slot(slot, spec.epoch_seconds)]
     came = spec.epoch_seconds + np.array([job.arrived_seconds for job in jobs])
     wave = 2.0 * np.exp(2j * math.pi * came / DAY).mean()
-    is_weekend = np.array([time.gmtime(each).tm_wday >= 5 for each in came])
-    weekends = sum(time.gmtime(spec.epoch_seconds + 60.0 * each).tm_wday >= 5 for each in range(minutes)) / minutes
+    every = spec.epoch_seconds + 60.0 * np.arange(minutes)
+    jobs_of_weekends, weekends = (float(((each // DAY + THURSDAY) % 7 >= 5).mean()) for each in (came, every))
     asked = sum(job.size * job.left_seconds for job in jobs)
     whole = {
         "load": asked / (nodes.boards * 60.0 * minutes), "day": abs(wave),
         "busiest hour": float(np.angle(wave)) % (2.0 * math.pi) * 12.0 / math.pi,
-        "weekend": float(is_weekend.mean()) / (1.0 - float(is_weekend.mean())) * (1.0 - weekends) / weekends,
+        "weekend": jobs_of_weekends / (1.0 - jobs_of_weekends) * (1.0 - weekends) / weekends,
     }  # fmt: skip
     kinds = {}
     for name in {job.kind for job in jobs}:

@@ -222,11 +222,11 @@ def anonymous_groups(
     :param is_of_boards: returns whether the exporter of a page is one of boards.
     """
     names = names or Names()
-    return [
-        replace(group, pages=tuple(_page(source, partial(names.other, is_of_boards=known), names)
-                                   for source in group.pages))
-        for group in groups for known in (is_of_boards(group.joined()),)
-    ]  # fmt: skip
+    found = []
+    for group in groups:
+        other = partial(names.other, is_of_boards=is_of_boards(group.joined()))
+        found.append(replace(group, pages=tuple(_page(source, other, names) for source in group.pages)))
+    return found
 
 
 def _page(source: SourcePage, other: Callable[[str, str], str], names: Names) -> SourcePage:

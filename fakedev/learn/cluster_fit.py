@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from fakedev.fleet.entities.randomness import Floats
-from fakedev.fleet.spec.cluster_spec import mean_length
+from fakedev.fleet.spec.cluster_spec import THURSDAY, mean_length
 from fakedev.learn.oddities import share_of_failures
 from fakedev.learn.seen_jobs import ENOUGH_JOBS, SeenJob, kind_of
 from fakedev.learn.tracks import USAGE, Owner, Track
@@ -41,8 +41,6 @@ _ROUNDS: Final = 60
 #: Spread of equal lengths; and standard deviations at which the tail of a normal distribution is cut.
 _LEAST_SIGMA: Final = 0.01
 _FAR: Final = 30.0
-#: Days from a Monday to 1970-01-01.
-_THURSDAY: Final = 3
 #: Times in which boards were lost that say how long that takes.
 _LEAST_REPAIRS: Final = 3
 _LONGEST_KEPT: Final = 365.0 * DAY
@@ -336,7 +334,7 @@ def _arrivals(jobs: Sequence[SeenJob], came: Floats, window: Window, notes: list
         hour = math.atan2(height.imag, height.real) % (2.0 * math.pi) * 24.0 / (2.0 * math.pi)
         found |= {"day": round(min(abs(height), 1.0), 2), "busiest": round(hour, 1)}
     hours, many = (
-        np.bincount(((moments // DAY + _THURSDAY) % 7 >= 5).astype(np.int64), minlength=2)
+        np.bincount(((moments // DAY + THURSDAY) % 7 >= 5).astype(np.int64), minlength=2)
         for moments in (np.arange(window.begin, whole, HOUR), begins)
     )
     if hours.min() >= 24 and many[0]:

@@ -36,6 +36,8 @@ from fakedev.schema.files import Files
 _SLOWLY: Final = 10
 #: Returns the samples of families, one after this number of steps.
 Series = Callable[[Sequence[str], int], Iterable[Seen]]
+#: Facts that identify a board wherever it is.
+_OF_BOARDS: Final = ("uuid", "serial")
 #: Nodes that a note names.
 _MOST_NAMED: Final = 8
 _NO_NAME: Final = re.compile(r"[^a-z0-9-]+")
@@ -196,19 +198,19 @@ def _read(series: Series, tracks: Tracks, counters: Counters) -> list[Track]:
 
 
 def _placed(tracks: Iterable[Track], pools: Iterable[Mapping[str, Any]], names: _OwnNames) -> Iterator[Track]:
-    """The tracks, with the indices of the boards that the clone knows by what tells them.
+    """The tracks; where no label of the series is an index, it is that of the board with this UUID or serial number.
 
-    :param pools: of the clone.
+    :param pools: of the clone, which lists the boards.
     """
     indices = {
         (node, fact, device[fact]): str(device["index"])
-        for pool in pools for node in pool["nodes"] for device in pool.get("devices", ()) for fact in ("uuid", "serial")
+        for pool in pools for node in pool["nodes"] for device in pool.get("devices", ()) for fact in _OF_BOARDS
         if fact in device
     }  # fmt: skip
     for track in tracks:
-        node, told = track.device
-        shown = (indices.get((node, fact, names.other(fact, told))) for fact in ("uuid", "serial") if not track.index)
-        yield replace(track, index=next(filter(None, shown), track.index))
+        node, identifier = track.device
+        listed = (indices.get((node, fact, names.other(fact, identifier))) for fact in _OF_BOARDS)
+        yield replace(track, index=track.index or next(filter(None, listed), ""))
 
 
 def _trace(jobs: Sequence[SeenJob], names: _OwnNames, configuration: Configuration, window: Window) -> JobTrace:

@@ -389,8 +389,7 @@ class ListeningService(Service):
         await maybeDeferred(port.stopListening)
         if self._connected():  # what they have just sent may not have been read yet
             await deferLater(self._reactor, _LOOK_AGAIN_SECONDS)
-        shut_down = getattr(self.factory, "shut_down", self._close)  # of HTTP: what is being answered is answered first
-        shut_down()
+        getattr(self.factory, "shut_down", self._close)()  # that of HTTP lets answers end first
         until = self._reactor.seconds() + self.closing_seconds
         while self._connected() and self._reactor.seconds() < until:
             await deferLater(self._reactor, _LOOK_AGAIN_SECONDS)

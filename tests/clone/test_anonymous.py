@@ -39,7 +39,7 @@ def test_names_change_and_models_stay() -> None:
 
 @pytest.mark.parametrize("is_of_boards", [True, False])
 def test_names_that_stay_on_pages_of_boards_alone(is_of_boards: bool) -> None:
-    """Labels of models have names of services elsewhere; numbers of jobs are nowhere those of the user."""
+    """Exporters of other things have private texts in labels as `name`; job numbers are private on all pages."""
     line = 'a{model_name="secret-llm",name="secret.service",mode="idle",hpc_job="4711",gpu="7"} 1\n'
     page = PageGroup((SourcePage("p", read_page(line)),))
     (group,) = anonymous_groups([page], is_of_boards=lambda _: is_of_boards)

@@ -201,6 +201,14 @@ async def listen() -> AsyncIterator[Listen]:
         await within(service.stopService())
 
 
+async def served(listen: Listen, one: One, address: str = "0") -> tuple[ListeningService, Remembering]:
+    """A service with a client, when its side of the connection is there."""
+    service = listen(address, one)
+    client = await connected_to(service)
+    await within(one.server.began)
+    return service, client
+
+
 async def connected_to(service: ListeningService) -> Remembering:
     """A client of a service, connected by TCP or over its socket."""
     where = service.where
@@ -276,9 +284,7 @@ async def test_a_busy_port_is_an_error(listen: Listen) -> None:
 async def test_what_is_written_arrives_before_the_end(listen: Listen, short_folder: Path) -> None:
     """Stopping drops connections only after their answers are sent."""
     one = One()
-    service = listen(f"{short_folder}/s", one)
-    client = await connected_to(service)
-    await within(one.server.began)
+    service, client = await served(listen, one, f"{short_folder}/s")
     one.server.transport.write(b"x" * 3_000_000)
     await within(service.stopService())
     assert isinstance(await within(client.ended), ConnectionDone)
@@ -291,9 +297,7 @@ async def test_what_is_written_arrives_before_the_end(listen: Listen, short_fold
 async def test_what_has_arrived_is_read_before_the_end(listen: Listen) -> None:
     """A peer that was accepted in the last moment may have asked already, and is answered."""
     one = One()
-    service = listen("0", one)
-    client = await connected_to(service)
-    await within(one.server.began)
+    service, client = await served(listen, one)
     client.transport.getHandle().send(b"a question")
     await within(service.stopService())
     await within(client.ended)
@@ -304,9 +308,7 @@ async def test_what_has_arrived_is_read_before_the_end(listen: Listen) -> None:
 @pytest_twisted.ensureDeferred
 async def test_what_is_being_answered_is_answered_before_the_end(listen: Listen) -> None:
     one = Answering()
-    service = listen("0", one)
-    client = await connected_to(service)
-    await within(one.server.began)
+    service, client = await served(listen, one)
     stopped = service.stopService()
     await within(one.is_to_close)
     one.server.transport.write(b"an answer")

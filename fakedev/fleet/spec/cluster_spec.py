@@ -13,7 +13,7 @@ from fakedev.schema.declare import described, setting
 _HOUR: Final = 3600.0
 _DAY: Final = 24.0 * _HOUR
 #: Days from a Monday to 1970-01-01, a Thursday.
-_THURSDAY: Final = 3
+THURSDAY: Final = 3
 _LONGEST: Final = 365.0 * _DAY
 _NORMAL: Final = NormalDist()
 
@@ -135,7 +135,7 @@ class ClusterSpec:
     def arrival_share(self, wall_seconds: float) -> float:
         """How often jobs arrive at a time, relative to the mean of a week."""
         days, second = divmod(wall_seconds, _DAY)
-        is_weekend = (int(days) + _THURSDAY) % 7 >= 5
+        is_weekend = (int(days) + THURSDAY) % 7 >= 5
         of_day = (self.weekend if is_weekend else 1.0) * 7.0 / (5.0 + 2.0 * self.weekend)
         return of_day * (1.0 + self.day * daily(second, self.busiest))
 
